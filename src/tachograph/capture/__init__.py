@@ -1,0 +1,1 @@
+"""Watch it happen: what runs inside a recorded program, and what starts one."""

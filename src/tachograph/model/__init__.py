@@ -1,0 +1,1 @@
+"""Frozen values, no I/O: the words of the product as types."""

@@ -1,0 +1,1 @@
+"""Run it again in a closed world, from the record alone."""
