@@ -32,9 +32,9 @@ help: ## this list
 # $(1): the lock. The package itself is installed editable, built by the hatchling that the lock just brought.
 define install
 	@echo "[2/3] installing $$(grep -c '^[a-z0-9].*==' $(1)) packages from $(1), hashes checked" >&2
-	@$(PIP) install --quiet --require-hashes -r $(1)
+	@$(PIP) install -qq --require-hashes -r $(1)
 	@echo "[3/3] installing tachograph itself" >&2
-	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@$(PIP) install -qq --no-deps --no-build-isolation -e .
 	@touch $@
 endef
 
