@@ -62,7 +62,9 @@ def _must_not_skip() -> bool:
 def _fail_instead(report: pytest.TestReport | pytest.CollectReport) -> None:
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     report.outcome = "failed"
-    report.longrepr = f"{report.nodeid} reads the shared material, which is here, and was skipped all the same: {reason}"
+    report.longrepr = (
+        f"{report.nodeid} reads the shared material, which is here, and was skipped all the same: {reason}"
+    )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -75,7 +77,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, p
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """A whole module can skip while it is collected; the rule is the same."""
     report = yield
     if report.skipped and SHARED_VARIABLE in str(report.longrepr) and _must_not_skip():

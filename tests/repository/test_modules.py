@@ -111,5 +111,7 @@ def test_a_mock_object_is_found(source: str) -> None:
 
 
 def test_setting_the_environment_or_another_project_is_no_mock() -> None:
-    source = "import time\ndef test(monkeypatch):\n  monkeypatch.setenv('A', 'b')\n  monkeypatch.setattr(time, 'time', 0)"
+    source = (
+        "import time\ndef test(monkeypatch):\n  monkeypatch.setenv('A', 'b')\n  monkeypatch.setattr(time, 'time', 0)"
+    )
     assert mock_objects([Tracked("t.py", source)]) == []

@@ -37,7 +37,9 @@ def _outcome(folder: Path, **environment: str) -> str:
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = shared: reads it\n")
     (folder / "test_tests.py").write_text(TESTS)
     (folder / "test_module.py").write_text(MODULE)
-    kept = {name: value for name, value in os.environ.items() if name not in ("CI", "TACHOGRAPH_SHARED", "PYTEST_ADDOPTS")}
+    kept = {
+        name: value for name, value in os.environ.items() if name not in ("CI", "TACHOGRAPH_SHARED", "PYTEST_ADDOPTS")
+    }
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--continue-on-collection-errors", "."],
         cwd=folder,

@@ -51,7 +51,10 @@ def test_the_wheel_gives_a_working_command_in_an_empty_environment(wheel: Path, 
         done = subprocess.run([program, *command[1:]], cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     recorded = subprocess.run(
-        [python.parent / "tacho", "run", "--", python, "-c", "print('hello')"], cwd=tmp_path, capture_output=True, text=True
+        [python.parent / "tacho", "run", "--", python, "-c", "print('hello')"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
     )
     assert recorded.stdout == "hello\n"
     assert recorded.returncode == 0, recorded.stderr
