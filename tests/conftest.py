@@ -1,8 +1,8 @@
 """What every test gets, and the one rule about skipping.
 
-- `shared` is the folder of shared material that TACHOGRAPH_SHARED names. Without the variable, a test that asks for it is
-  skipped with a plain message; with the variable set in CI, skipping such a test is a failure, since the material is
-  there and nobody would notice that it was not read.
+- `shared` is the folder of shared material that TACHOGRAPH_SHARED names. Without the variable, a test that asks for it
+  is skipped with a plain message; with the variable set in CI, skipping such a test is a failure, since the material
+  is there and nobody would notice that it was not read.
 - No test touches the keys or the store of whoever runs it: the configuration folder is a fresh one, and the variables
   that name a store are gone.
 - Hypothesis has no deadline (two shared cores make one meaningless) and repeats its examples in CI.

@@ -42,20 +42,17 @@ def test_the_wheel_holds_nothing_else(wheel: Path) -> None:
 @pytest.mark.timeout(300)
 def test_the_wheel_gives_a_working_command_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "empty", with_pip=True)
-    python = tmp_path / "empty" / "bin" / "python"
-    lock = ROOT / "requirements" / "runtime.txt"
-    subprocess.run([python, "-m", "pip", "install", "-q", "--require-hashes", "-r", lock], check=True)
-    subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", wheel], check=True)
-    for command in (["tacho", "--help"], ["tachograph", "--help"], ["tacho", "doctor"]):
-        program = python.parent / command[0]
-        done = subprocess.run([program, *command[1:]], cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-    recorded = subprocess.run(
-        [python.parent / "tacho", "run", "--", python, "-c", "print('hello')"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert recorded.stdout == "hello\n"
-    assert recorded.returncode == 0, recorded.stderr
-    assert subprocess.run([python.parent / "tacho", "ls"], cwd=tmp_path).returncode == 0
+    programs = tmp_path / "empty" / "bin"
+
+    def run(*command: str | Path) -> str:
+        done = subprocess.run([programs / command[0], *command[1:]], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout
+
+    run("pip", "install", "-q", "--require-hashes", "-r", ROOT / "requirements" / "runtime.txt")
+    run("pip", "install", "-q", "--no-deps", wheel)
+    run("tachograph", "--help")
+    run("tacho", "--help")
+    run("tacho", "doctor")
+    assert run("tacho", "run", "--", programs / "python", "-c", "print('hello')") == "hello\n"
+    assert run("tacho", "ls")

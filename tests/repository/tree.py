@@ -31,7 +31,7 @@ class Tracked:
 
 @functools.cache
 def tracked() -> tuple[Tracked, ...]:
-    """Every tracked file that still exists. Bytes that are no UTF-8 are kept as Latin-1, so that they are searched too."""
+    """Every tracked file that still exists. Bytes that are no UTF-8 are read as Latin-1, so that they are searched."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
     return tuple(
         Tracked(path, _text((ROOT / path).read_bytes()))
