@@ -1,0 +1,264 @@
+"""The recorder: turns what the seams hand over into frames, inside the recorded program.
+
+What it owes the program (DESIGN section 4): it never changes what the program sees, a frame is in the spool before the
+program gets what it describes, and if recording fails the program goes on, with one line on stderr and the gap in
+coverage (`TACHO_REQUIRE=1` stops it instead). Credentials in transport headers and query strings are taken out before a
+frame is made; a keyed tag says whether two calls used the same one.
+
+After a fork the child opens a spool file of its own, under a fresh key. Standard library plus AES-GCM, nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from hmac import digest
+from itertools import count
+from time import monotonic_ns, time_ns
+
+from tachograph.formats import frame as fr
+from tachograph.formats import values
+from tachograph.formats.credentials import redact_headers, redact_url
+from tachograph.seams import context, port
+from tachograph.seams.draws import site_of
+from tachograph.store.spool import Spool
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType
+    from typing import Any
+
+DRAWS_WAIT = 512  # draws kept in memory at most: they ride in the next frame, and a long silence must not lose them
+
+
+class Recording:
+    """One effect under way. The first `end` or `exited` counts."""
+
+    __slots__ = ("_decision", "_effect", "_ended", "_parent", "_path", "_recorder")
+
+    def __init__(self, recorder: Recorder, effect: int, path: int, decision: int, parent: int) -> None:
+        self._recorder = recorder
+        self._effect = effect
+        self._path = path
+        self._decision = decision
+        self._parent = parent
+        self._ended = False
+
+    @property
+    def effect(self) -> int:
+        """The effect's number in this process."""
+        return self._effect
+
+    def _write(self, kind: int, payload: bytes, flags: int = 0) -> None:
+        self._recorder.write(kind, payload, flags, self._decision, self._effect, self._path, self._parent)
+
+    def part(self, data: bytes) -> None:
+        """Keep a part of the request before it is sent."""
+        self._write(fr.BODY, bytes(data))
+
+    def sent(self) -> None:
+        """Keep that the request was sent whole."""
+        self._write(fr.SENT, b"")
+
+    def head(self, status: int, headers: port.Headers, version: bytes, reason: bytes) -> None:
+        """Keep the head of the answer; `set-cookie` values are credentials and leave a placeholder and a tag."""
+        kept, removed = redact_headers(headers)
+        packed = fr.fields(b"%d" % status, version, reason, fr.pack_headers(kept), self._recorder.tags(removed))
+        self._write(fr.HEAD, packed)
+
+    def chunk(self, data: bytes, stream: int = 0) -> None:
+        """Keep a part of the answer before the program gets it."""
+        self._write(fr.CHUNK, data, stream)
+
+    def end(self, how: str, error: BaseException | None = None) -> None:
+        """Keep how the effect ended."""
+        if not self._ended:
+            self._ended = True
+            self._write(fr.END, fr.fields(how.encode(), b"" if error is None else values.encode(error)))
+
+    def leave(self, value: bytes, error: BaseException | None = None) -> None:
+        """Keep what a declared effect returned (encoded by `formats.values`) or raised."""
+        if not self._ended:
+            self._ended = True
+            how = port.RETURNED if error is None else port.how_of(error)
+            fault = b"" if error is None else values.encode(error)
+            self._write(fr.LEAVE, fr.fields(how.encode(), fault, value))
+
+    def exited(self, status: int) -> None:
+        """Keep the status with which a started program ended."""
+        if not self._ended:
+            self._ended = True
+            self._write(fr.EXITED, fr.fields(b"%d" % status))
+
+
+class Recorder:
+    """The listener that records. Create it once per process; `seams.port.listen` makes the seams call it."""
+
+    answers = False
+
+    def __init__(
+        self, folder: str, *, run_id: str, public: bytes, tag_key: bytes, facts: dict[str, Any],
+        require: bool = False, entropy: Callable[[int], bytes] = os.urandom,
+    ) -> None:  # fmt: skip
+        """Open this process's spool file in `folder` (a store's spool folder) and write its first frame.
+
+        `facts` is what the process says of itself. Raises OSError if the folder cannot be written.
+        """
+        self._folder = folder
+        self._run_id = run_id
+        self._public = public
+        self._tag_key = tag_key
+        self._facts = facts
+        self._require = require
+        self._entropy = entropy
+        self._known_tags: dict[bytes, bytes] = {}
+        self._pid = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._effects, self._decisions, self._paths = count(1), count(1), count(1)
+        self._sites: dict[tuple[int, int, int], tuple[int, Any]] = {}
+        self._draws: deque[tuple[int, int, Any]] = deque()
+        self._places: list[context.Place] = []
+        self._noted: set[tuple[str, str]] = set()
+        name = f"{self._run_id}.{self._pid}.{self._entropy(4).hex()}"
+        self._spool = Spool(self._folder, name, public=self._public, on_failure=self._failed)
+        facts = {**self._facts, "pid": self._pid, "parentPid": os.getppid(), "path": context.here().path}
+        facts["startedAt"], facts["monotonicNs"] = time_ns(), monotonic_ns()
+        self.write(fr.PROCESS, values.encode(facts), 0, 0, 0, 0, 0)
+
+    # -- writing
+
+    def write(
+        self, kind: int, payload: bytes, flags: int, decision: int, effect: int, path: int, parent: int
+    ) -> bool:  # fmt: skip
+        """Write one frame, with the draws that waited for it."""
+        draws = b""
+        if self._draws:
+            draws = self._drain()
+        head = fr.HEADER.pack(kind, flags, decision, effect, path, parent, monotonic_ns(), len(draws))
+        return self._spool.append(b"".join((head, draws, payload)))
+
+    def _drain(self) -> bytes:
+        out, waiting = [], self._draws
+        try:
+            while True:
+                out.append(fr.pack_draw(*waiting.popleft()))
+        except IndexError:
+            return b"".join(out)
+
+    def _number(self, place: context.Place) -> int:
+        number = next(self._paths)
+        place.number = number
+        self._places.append(place)
+        self.write(fr.PATH, place.path.encode(), 0, 0, 0, number, 0)
+        return number
+
+    def _start(self, kind: int, payload: bytes, flags: int = 0) -> Recording:
+        place = context.here()
+        path = place.number or self._number(place)
+        decision, parent, effect = context.decision.get(), context.enclosing.get(), next(self._effects)
+        self.write(kind, payload, flags, decision, effect, path, parent)
+        return Recording(self, effect, path, decision, parent)
+
+    def _failed(self, fault: BaseException) -> None:
+        said = f"tachograph: recording stopped ({fault}); the program goes on, the capture says where it ends\n"
+        if self._require:
+            said = f"tachograph: recording failed ({fault}) and capture is required: stopping\n"
+        try:
+            os.write(2, said.encode())
+        except OSError:
+            pass
+        if self._require:
+            os._exit(3)
+
+    # -- what seams call
+
+    def tags(self, removed: list[tuple[bytes, bytes]]) -> bytes:
+        """Pack a keyed tag per credential taken out: equal values have equal tags, and a tag tells nothing else."""
+        if not removed:
+            return b""
+        flat = []
+        for name, value in removed:
+            tag = self._known_tags.get(value)
+            if tag is None:
+                tag = self._known_tags[value] = digest(self._tag_key, b"credential\0" + value, "sha256")[:16]
+            flat += [name, tag]
+        return fr.fields(*flat)
+
+    def call(self, library: str, method: str, url: str, headers: port.Headers, body: bytes | None) -> Recording:
+        """An HTTP request is about to go out."""
+        kept, removed = redact_headers(headers)
+        shown, secrets = redact_url(url)
+        removed += [(name.encode(), value.encode("utf-8", "surrogateescape")) for name, value in secrets]
+        meta = fr.fields(
+            library.encode(), method.encode(), shown.encode(), fr.pack_headers(kept), self.tags(removed)
+        )  # fmt: skip
+        return self._start(fr.CALL, meta + (body or b""), 1 if body is None else 0)
+
+    def spawn(self, command: dict[str, Any]) -> Recording:
+        """A program is about to be started."""
+        return self._start(fr.SPAWN, values.encode(command))
+
+    def enter(self, kind: str, name: str, spec: dict[str, Any], inputs: bytes) -> Recording:
+        """A declared effect begins."""
+        return self._start(fr.ENTER, fr.fields(kind.encode(), name.encode(), values.encode(spec), inputs))
+
+    def drew(self, kind: int, code: CodeType, at: int, value: Any) -> None:
+        """The program drew a value: it rides in the next frame."""
+        known = self._sites.get((id(code), at, kind))
+        place = context.here()
+        if known is None or not place.number:
+            known = self._site(kind, code, at)
+            if not place.number:
+                self._number(place)
+        self._draws.append((known[0], place.number, value))
+        if len(self._draws) >= DRAWS_WAIT:
+            self.write(fr.DRAWS, b"", 0, 0, 0, 0, 0)
+
+    def _site(self, kind: int, code: CodeType, at: int) -> tuple[int, Any]:
+        known = self._sites.get((id(code), at, kind))
+        if known is None:
+            known = self._sites[id(code), at, kind] = (len(self._sites) + 1, code)  # the object keeps its id taken
+            self.write(fr.SITE, site_of(kind, code, at), 0, 0, known[0], 0, 0)
+        return known
+
+    def note(self, what: str, detail: str) -> None:
+        """Something passed that no seam sees: once per kind and detail."""
+        if (what, detail) not in self._noted and len(self._noted) < 1000:
+            self._noted.add((what, detail))
+            place = context.here()
+            facts = values.encode({"what": what, "detail": detail})
+            self.write(fr.NOTE, facts, 0, context.decision.get(), 0, place.number or self._number(place), 0)
+
+    def open(self, facts: dict[str, Any]) -> int:
+        """A decision opens; returns its number in this process."""
+        number, place = next(self._decisions), context.here()
+        path = place.number or self._number(place)
+        self.write(fr.OPEN, values.encode(facts), 0, number, 0, path, context.decision.get())
+        return number
+
+    def tell(self, kind: int, decision: int, facts: dict[str, Any]) -> None:
+        """The program says something about a decision: its output, configuration, failure, an observation, its end."""
+        place = context.here()
+        self.write(kind, values.encode(facts), 0, decision, 0, place.number or self._number(place), 0)
+
+    # -- the process's life
+
+    def forked(self) -> None:
+        """In a child after a fork: a file of its own, under a key of its own."""
+        self._spool.forget()
+        for place in self._places:
+            place.number = 0
+        try:
+            self._begin()
+        except OSError as fault:
+            self._failed(fault)
+
+    def finish(self) -> None:
+        """The process ends: the draws that still wait, then the last frame."""
+        if os.getpid() == self._pid:
+            self.write(fr.ENDED, b"", 0, 0, 0, 0, 0)
+            self._spool.close()

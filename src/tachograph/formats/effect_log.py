@@ -1,0 +1,180 @@
+"""Logs read: from the frames of a run to effects, draws and facts, in one pass.
+
+A log is written by intake with numbers that hold for the whole run, and with times (`at_ns`, since the run began) that
+are made strictly increasing: the time of a frame is also its place in the run's one order. So the logs of a run (its
+own and one per decision) merge by time alone. Nothing is guessed: an effect without an end frame is `open_at_end`, a
+streamed request without its last part is not `body_complete`.
+
+Standard library only: a replayed program reads the tape with this.
+"""
+
+from __future__ import annotations
+
+from tachograph.errors import FormatError
+from tachograph.formats import frame as fr
+from tachograph.formats import values
+from tachograph.model.effect import CHUNK, END, HEAD, HTTP, SUBPROCESS, Arrival, Draw, Effect
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+
+class Fact:
+    """Something that the program or the recorder said, at its place in the run's order."""
+
+    __slots__ = ("at_ns", "decision", "flags", "kind", "parent", "path", "payload")
+
+    def __init__(self, frame: fr.Frame, path: str) -> None:
+        self.kind = frame.kind
+        self.flags = frame.flags
+        self.at_ns = frame.at_ns
+        self.decision = frame.decision
+        self.parent = frame.parent
+        self.path = path
+        self.payload = frame.payload
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """The fact as a mapping. Raises FormatError if it is none."""
+        decoded = values.decode(self.payload)
+        if not isinstance(decoded, dict):
+            raise FormatError(f"a {fr.NAMES.get(self.kind, self.kind)} frame does not hold a mapping")
+        return decoded
+
+
+class EffectLog:
+    """A run, or a decision of it, as read from its logs."""
+
+    def __init__(self) -> None:
+        self.about: list[dict[str, Any]] = []
+        self.effects: list[Effect] = []
+        self.draws: list[Draw] = []
+        self.facts: list[Fact] = []
+        self.streams: dict[int, bytes] = {0: b"", 1: b"", 2: b""}
+
+    def of(self, *kinds: int) -> list[Fact]:
+        """Return the facts of these frame kinds, in order."""
+        return [fact for fact in self.facts if fact.kind in kinds]
+
+    def first(self, kind: int) -> dict[str, Any]:
+        """Return the first fact of that kind, or an empty mapping."""
+        found = self.of(kind)
+        return found[0].said if found else {}
+
+
+def read_effect_log(logs: Iterable[bytes | memoryview]) -> EffectLog:
+    """Read and merge the logs of one run. Raises FormatError where bytes do not parse."""
+    frames: list[fr.Frame] = []
+    for log in logs:
+        frames.extend(fr.read_log(log))
+    return effects_of(sorted(frames, key=lambda frame: frame.at_ns))
+
+
+def effects_of(frames: list[fr.Frame]) -> EffectLog:
+    """Read the frames of a run, in order, numbered for the run."""
+    paths = {f.path: f.payload.decode() for f in frames if f.kind == fr.PATH}
+    sites = {f.effect: _site(f.payload) for f in frames if f.kind == fr.SITE}
+    log, open_: Any = EffectLog(), {}
+    streams: dict[int, list[bytes]] = {0: [], 1: [], 2: []}
+    for frame in frames:
+        for site, path, value in fr.unpack_draws(frame.draws) if frame.draws else ():
+            log.draws.append(Draw(sites.get(site, ("", "", "", "")), paths.get(path, ""), value, frame.at_ns))
+        kind = frame.kind
+        if kind in fr.STARTS:
+            effect = open_[frame.effect] = _started(frame, paths.get(frame.path, ""))
+            log.effects.append(effect)
+        elif frame.effect and kind in _CONTINUE:
+            effect = open_.get(frame.effect)
+            if effect is None:
+                raise FormatError(f"a {fr.NAMES[kind]} frame belongs to effect {frame.effect}, which never started")
+            _CONTINUE[kind](effect, frame)
+        elif kind == fr.STREAM:
+            streams[frame.flags].append(frame.payload)
+        elif kind == fr.ABOUT:
+            log.about.append(values.decode(frame.payload))
+        elif kind not in (fr.PATH, fr.SITE, fr.DRAWS):
+            log.facts.append(Fact(frame, paths.get(frame.path, "")))
+    log.streams = {stream: b"".join(parts) for stream, parts in streams.items()}
+    return log
+
+
+def _site(payload: bytes) -> tuple[str, str, str, str]:
+    kind, file, qualname, line = (part.decode("utf-8", "replace") for part in fr.unpack_fields(payload)[0])
+    return kind, file, qualname, line
+
+
+def read_tags(packed: bytes) -> list[tuple[str, bytes]]:
+    """Return (name, tag) of each credential that was taken out."""
+    if not packed:
+        return []
+    flat, _ = fr.unpack_fields(packed)
+    return [(name.decode("latin-1"), tag) for name, tag in zip(flat[::2], flat[1::2], strict=True)]
+
+
+def _started(frame: fr.Frame, path: str) -> Effect:
+    if frame.kind == fr.CALL:
+        (library, method, url, headers, tags), at = fr.unpack_fields(frame.payload)
+        effect = _effect(HTTP, frame, path)
+        effect.library, effect.method, effect.url = library.decode(), method.decode(), url.decode()
+        effect.headers, effect.tags = fr.unpack_headers(headers), read_tags(tags)
+        effect.body, effect.body_complete = frame.payload[at:], not frame.flags & 1
+        return effect
+    if frame.kind == fr.SPAWN:
+        effect = _effect(SUBPROCESS, frame, path)
+        effect.command = values.decode(frame.payload)
+        return effect
+    (kind, name, spec, inputs), _ = fr.unpack_fields(frame.payload)
+    effect = _effect(kind.decode(), frame, path)
+    effect.name, effect.spec, effect.inputs = name.decode(), values.decode(spec), inputs
+    return effect
+
+
+def _effect(kind: str, frame: fr.Frame, path: str) -> Effect:
+    return Effect(
+        kind, index=frame.effect, path=path, decision=frame.decision, parent=frame.parent, at_ns=frame.at_ns
+    )  # fmt: skip
+
+
+def _body(effect: Effect, frame: fr.Frame) -> None:
+    effect.body += frame.payload
+
+
+def _sent(effect: Effect, frame: fr.Frame) -> None:
+    effect.body_complete = True
+
+
+def _head(effect: Effect, frame: fr.Frame) -> None:
+    (status, version, reason, headers, tags), _ = fr.unpack_fields(frame.payload)
+    effect.status, effect.version, effect.reason = int(status), version, reason
+    effect.response_headers, effect.response_tags = fr.unpack_headers(headers), read_tags(tags)
+    effect.arrivals.append(Arrival(HEAD, frame.at_ns))
+
+
+def _chunk(effect: Effect, frame: fr.Frame) -> None:
+    effect.arrivals.append(Arrival(CHUNK, frame.at_ns, frame.payload, frame.flags))
+
+
+def _end(effect: Effect, frame: fr.Frame) -> None:
+    (how, fault), _ = fr.unpack_fields(frame.payload)
+    effect.ended, effect.error = how.decode(), fault
+    effect.arrivals.append(Arrival(END, frame.at_ns))
+
+
+def _leave(effect: Effect, frame: fr.Frame) -> None:
+    (how, fault, value), _ = fr.unpack_fields(frame.payload)
+    effect.ended, effect.error, effect.value = how.decode(), fault, value
+    effect.arrivals.append(Arrival(END, frame.at_ns))
+
+
+def _exited(effect: Effect, frame: fr.Frame) -> None:
+    effect.exit_status = int(fr.unpack_fields(frame.payload)[0][0])
+    effect.ended = "exited"
+    effect.arrivals.append(Arrival(END, frame.at_ns))
+
+
+_CONTINUE = {
+    fr.BODY: _body, fr.SENT: _sent, fr.HEAD: _head, fr.CHUNK: _chunk, fr.END: _end, fr.LEAVE: _leave,
+    fr.EXITED: _exited,
+}  # fmt: skip

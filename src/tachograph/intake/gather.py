@@ -1,0 +1,141 @@
+"""From the spool files of one run to its frames: one order, one numbering.
+
+Each process numbers its own effects, paths, sites and decisions. Here they get the run's numbers: effects and decisions
+by start order, paths and sites by what they say. Times become nanoseconds since the run began and strictly increasing
+(two frames of one nanosecond keep the order of their files), so that a frame's time is its place in the run.
+
+Nothing is invented: a frame whose effect never started (its start was damaged) is left out and counted in `damage`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tachograph.errors import FormatError
+from tachograph.formats import frame as fr
+from tachograph.formats import values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tachograph.store.spool import Reading
+
+
+@dataclass
+class Gathered:
+    """The frames of a run, in order, numbered for the run; and what was damaged, in words."""
+
+    frames: list[fr.Frame]
+    began_ns: int  # wall clock, nanoseconds since 1970
+    decisions: dict[int, str] = field(default_factory=dict)  # number -> decision id, as opened
+    damage: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _Process:
+    order: int
+    frames: list[fr.Frame]
+    began_ns: int
+    monotonic_ns: int
+    paths: dict[int, str]
+    sites: dict[int, bytes]
+
+
+def gather(readings: Sequence[Reading], *, unreadable: Sequence[str] = ()) -> Gathered:
+    """Merge what could be read of a run's spool files. `unreadable` names the files that could not be read at all."""
+    damage = [word for reading in readings for word in reading.damage] + list(unreadable)
+    processes = [_process(order, reading, damage) for order, reading in enumerate(readings)]
+    known = [process for process in processes if process.began_ns]
+    began = min((process.began_ns for process in known), default=0)
+    zero = min((process.monotonic_ns for process in known), default=0)
+    ordered = sorted(
+        ((frame, process) for process in processes for frame in process.frames),
+        key=lambda pair: (pair[0].at_ns, pair[1].order),
+    )
+    result = _Numbering(zero).renumber(ordered, damage)
+    return Gathered(result.frames, began, result.decisions, damage)
+
+
+def _process(order: int, reading: Reading, damage: list[str]) -> _Process:
+    frames: list[fr.Frame] = []
+    for number, data in enumerate(reading.frames):
+        try:
+            frames.append(fr.read_frame(data))
+        except FormatError as fault:
+            damage.append(f"frame {number} of a spool file does not parse: {fault}")
+    began = monotonic = 0
+    for frame in frames:
+        if frame.kind in (fr.RUN, fr.PROCESS):
+            facts = values.decode(frame.payload)
+            began, monotonic = facts["startedAt"], facts["monotonicNs"]
+            break
+    paths = {f.path: f.payload.decode() for f in frames if f.kind == fr.PATH}
+    sites = {f.effect: f.payload for f in frames if f.kind == fr.SITE}
+    return _Process(order, frames, began, monotonic, paths, sites)
+
+
+class _Numbering:
+    """The run's numbers, given in the order in which things first appear."""
+
+    def __init__(self, zero_ns: int) -> None:
+        self._zero = zero_ns
+        self._last = -1
+        self._effects: dict[tuple[int, int], int] = {}
+        self._decisions: dict[tuple[int, int], int] = {}
+        self._paths: dict[str, int] = {}
+        self._sites: dict[bytes, int] = {}
+        self.frames: list[fr.Frame] = []
+        self.decisions: dict[int, str] = {}
+
+    def renumber(self, ordered: list[tuple[fr.Frame, _Process]], damage: list[str]) -> _Numbering:
+        for frame, process in ordered:
+            if frame.kind in (fr.PATH, fr.SITE):
+                continue
+            try:
+                self._one(frame, process)
+            except KeyError:
+                what = fr.NAMES.get(frame.kind, str(frame.kind))
+                damage.append(f"a {what} frame of effect {frame.effect} was left out: its beginning is damaged")
+        return self
+
+    def _one(self, frame: fr.Frame, process: _Process) -> None:
+        order = process.order
+        if frame.kind == fr.OPEN:
+            number = self._decisions[order, frame.decision] = len(self._decisions) + 1
+            self.decisions[number] = values.decode(frame.payload)["id"]
+            parent = self._decisions.get((order, frame.parent), 0)
+        else:
+            parent = self._effects[order, frame.parent] if frame.parent else 0
+        if frame.kind in fr.STARTS:
+            self._effects[order, frame.effect] = len(self._effects) + 1
+        decision = self._decisions.get((order, frame.decision), 0) if frame.decision else 0
+        effect = self._effects[order, frame.effect] if frame.effect else 0
+        path = self._path(process.paths[frame.path]) if frame.path else 0
+        draws = self._draws(frame.draws, process) if frame.draws else b""
+        self._add(fr.Frame(frame.kind, frame.flags, decision, effect, path, parent, frame.at_ns, draws, frame.payload))
+
+    def _draws(self, draws: bytes, process: _Process) -> bytes:
+        return b"".join(
+            fr.pack_draw(self._site(process.sites[site]), self._path(process.paths[path]), value)
+            for site, path, value in fr.unpack_draws(draws)
+        )
+
+    def _path(self, path: str) -> int:
+        number = self._paths.get(path)
+        if number is None:
+            number = self._paths[path] = len(self._paths) + 1
+            self._add(fr.Frame(fr.PATH, 0, 0, 0, number, 0, 0, b"", path.encode()))
+        return number
+
+    def _site(self, site: bytes) -> int:
+        number = self._sites.get(site)
+        if number is None:
+            number = self._sites[site] = len(self._sites) + 1
+            self._add(fr.Frame(fr.SITE, 0, 0, number, 0, 0, 0, b"", site))
+        return number
+
+    def _add(self, frame: fr.Frame) -> None:
+        at = frame.at_ns - self._zero if frame.at_ns else self._last + 1
+        self._last = frame.at_ns = max(at, self._last + 1)
+        self.frames.append(frame)

@@ -1,0 +1,105 @@
+"""Effects as values: one crossing of a boundary, what was asked, what arrived, how it ended.
+
+Plain classes with slots and not dataclasses: a replayed program reads these too, and importing `dataclasses` costs it
+8 ms. Bytes are exact; nothing is decoded here.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Headers = list[tuple[bytes, bytes]]
+
+HTTP, SUBPROCESS, TOOL, RETRIEVAL, EXTERNAL = "http", "subprocess", "tool", "retrieval", "external"
+HEAD, CHUNK, END = "head", "chunk", "end"
+
+
+class Arrival:
+    """Something that the program was given: the head of an answer, a chunk of it, or its end.
+
+    `at_ns` is nanoseconds since the run began and also its place in the order of all arrivals: no two are equal.
+    `stream` tells a started program's stdout (1) from its stderr (2).
+    """
+
+    __slots__ = ("at_ns", "data", "kind", "stream")
+
+    def __init__(self, kind: str, at_ns: int, data: bytes = b"", stream: int = 0) -> None:
+        self.kind = kind
+        self.at_ns = at_ns
+        self.data = data
+        self.stream = stream
+
+
+class Effect:
+    """One recorded effect. `index` is its place in the run's start order, from 1."""
+
+    __slots__ = (
+        "arrivals", "at_ns", "body", "body_complete", "command", "decision", "ended", "error", "exit_status", "headers",
+        "index", "inputs", "kind", "library", "method", "name", "parent", "path", "reason", "response_headers",
+        "response_tags", "spec", "status", "tags", "url", "value", "version",
+    )  # fmt: skip
+
+    def __init__(self, kind: str, *, index: int, path: str, decision: int, parent: int, at_ns: int) -> None:
+        self.kind = kind
+        self.index = index
+        self.path = path
+        self.decision = decision
+        self.parent = parent
+        self.at_ns = at_ns
+        self.arrivals: list[Arrival] = []
+        self.ended = "open_at_end"
+        self.error = b""
+        # over HTTP
+        self.library = self.method = self.url = ""
+        self.headers: Headers = []
+        self.tags: list[tuple[str, bytes]] = []
+        self.body = b""
+        self.body_complete = True
+        self.status = 0
+        self.version = self.reason = b""
+        self.response_headers: Headers = []
+        self.response_tags: list[tuple[str, bytes]] = []
+        # declared by the program
+        self.name = ""
+        self.spec: dict[str, Any] = {}
+        self.inputs = self.value = b""
+        # a started program
+        self.command: dict[str, Any] = {}
+        self.exit_status: int | None = None
+
+    @property
+    def chunks(self) -> list[bytes]:
+        """The answer's chunks (of a started program: both streams') as they arrived."""
+        return [arrival.data for arrival in self.arrivals if arrival.kind == CHUNK]
+
+    @property
+    def answer(self) -> bytes:
+        """All bytes of the answer's body, undecoded."""
+        return b"".join(self.chunks)
+
+    def output(self, stream: int) -> bytes:
+        """What a started program wrote to stdout (1) or stderr (2), as far as its parent read it."""
+        return b"".join(a.data for a in self.arrivals if a.kind == CHUNK and a.stream == stream)
+
+    @property
+    def summary(self) -> str:
+        """One line that names the effect."""
+        if self.kind == HTTP:
+            return f"{self.method} {self.url}"
+        if self.kind == SUBPROCESS:
+            return " ".join(str(part) for part in self.command.get("args", ()))
+        return f"{self.kind} {self.name}"
+
+
+class Draw:
+    """One recorded draw: where it stood (kind, file, qualified name, source line), its path, the exact value."""
+
+    __slots__ = ("at_ns", "path", "site", "value")
+
+    def __init__(self, site: tuple[str, str, str, str], path: str, value: Any, at_ns: int) -> None:
+        self.site = site
+        self.path = path
+        self.value = value
+        self.at_ns = at_ns

@@ -1,0 +1,82 @@
+"""The replayed program's side: read the tape, close the world, answer from the record, report.
+
+One inherited descriptor holds the tape (its first `TAPE_SIZE` bytes) and takes the report, appended frame by frame: a
+report survives whatever the program does. The child probes from inside that a connection is refused before the program
+starts, and says so; nothing is claimed that was not tried. Standard library only.
+"""
+
+from __future__ import annotations
+
+import atexit
+import mmap
+import os
+from time import monotonic_ns
+
+from tachograph.formats import frame as fr
+from tachograph.formats import values
+from tachograph.formats.effect_log import read_effect_log
+from tachograph.replay.playback import Playback
+from tachograph.seams import imports, port, transports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+def reporter(fd: int) -> Callable[[int, int, bytes], None]:
+    """Return a function that appends one frame to the report."""
+
+    def report(kind: int, effect: int, payload: bytes) -> None:
+        frame = fr.Frame(kind, 0, 0, effect, 0, 0, monotonic_ns(), b"", payload).written()
+        os.write(fd, fr.LENGTH.pack(len(frame)) + frame)
+
+    return report
+
+
+def probe() -> dict[str, Any]:
+    """Try to leave, from inside: connect to loopback and start a program. Returns what was refused."""
+    held: dict[str, Any] = {"connect": False, "start": False}
+    import _socket  # not `socket`: a program that never imports it must not pay for it
+
+    with_socket = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    try:
+        with_socket.connect(("127.0.0.1", 9))
+    except PermissionError:
+        held["connect"] = True
+    except OSError:
+        pass
+    finally:
+        with_socket.close()
+    try:
+        os.posix_spawn("/nonexistent", ["tachograph-probe"], {})
+    except PermissionError:
+        held["start"] = True
+    except OSError:
+        pass
+    return held
+
+
+class _Probing:
+    """The listener while the world is probed: it refuses, and keeps no record of our own attempts."""
+
+    answers = True
+
+    def note(self, what: str, detail: str) -> None:
+        raise PermissionError(13, f"probe: {what} {detail}")
+
+
+def start(settings: dict[str, str]) -> None:
+    """Replay this process from the tape that the engine handed over."""
+    fd, size = int(settings["TAPE"]), int(settings["TAPE_SIZE"])
+    os.set_inheritable(fd, False)
+    report = reporter(fd)
+    with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as tape:
+        log = read_effect_log([bytes(tape)])
+    playback = Playback(log, report=report)
+    transports.install()
+    port.listen(_Probing())  # type: ignore[arg-type]
+    held = probe()
+    report(fr.READY, 0, values.encode({"held": held, "seamsFailed": [name for name, _ in imports.failures]}))
+    atexit.register(playback.finish)
+    port.listen(playback)

@@ -1,0 +1,397 @@
+"""The playback: the listener that answers every seam from the record, inside the replayed program.
+
+Matching (DESIGN section 6): kind, endpoint, method, body and every header but the volatile ones. Same bytes first; same
+meaning second, and noted; otherwise a miss that names the nearest recording and the first differing leaf. Repeats go to
+the same task path first, then by recorded start order, each recording once. What it refuses, always:
+
+- an answer for a call that is not the recorded one; anything at all past the recorded end of an answer;
+- a connection, or a program, that no seam claims: reported, and `PermissionError` in the program.
+
+A miss is written to the report before it is raised, as a `BaseException`: whatever the program does with it, the replay
+is not equivalent. Standard library only.
+"""
+
+from __future__ import annotations
+
+from _thread import allocate_lock
+from collections import deque
+from time import perf_counter_ns
+
+from tachograph.comparison.headers import significant
+from tachograph.comparison.requests import Request, compare_requests, nearest
+from tachograph.formats import frame as fr
+from tachograph.formats import values
+from tachograph.formats.credentials import redact_headers, redact_url
+from tachograph.model.effect import HTTP, SUBPROCESS, Effect
+from tachograph.replay.ordering import Order
+from tachograph.seams import context, port
+from tachograph.seams.draws import site_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType
+    from typing import Any
+
+    from tachograph.formats.effect_log import EffectLog
+
+EXACT, MEANING = 1, 2
+
+
+class EffectMissed(BaseException):
+    """The program made a call that no recording fits. Raised after it stands in the report."""
+
+
+class Given:
+    """One arrival as a seam sees it."""
+
+    __slots__ = ("_effect", "data", "flags", "how", "kind")
+
+    def __init__(self, effect: Effect, kind: int, data: bytes, how: str) -> None:
+        self._effect = effect
+        self.kind = kind
+        self.data = data
+        self.how = how
+        self.flags = 0
+
+    def head(self) -> tuple[int, port.Headers, bytes, bytes]:
+        """Status, headers, HTTP version and reason."""
+        effect = self._effect
+        return effect.status, effect.response_headers, effect.version, effect.reason
+
+    def error(self) -> BaseException:
+        """The exception with which the effect ended, made anew."""
+        fault = values.decode(self._effect.error)
+        return fault if isinstance(fault, BaseException) else RuntimeError(f"the recorded error cannot be restored: {fault!r}")
+
+
+_KINDS = {"head": fr.HEAD, "chunk": fr.CHUNK, "end": fr.END}
+
+
+class Played:
+    """One recorded effect on its way to the program: each arrival when its turn has come."""
+
+    __slots__ = ("_at", "_effect", "_playback")
+
+    def __init__(self, playback: Playback, effect: Effect) -> None:
+        self._playback = playback
+        self._effect = effect
+        self._at = 0
+
+    def wait(self) -> Given:
+        """Block until the next arrival's turn has come."""
+        if not self._left():
+            self._playback.past_end(self._effect)
+            block_for_ever()
+        self._playback.order.wait(self._effect, self._at)
+        return self._next()
+
+    async def wait_async(self) -> Given:
+        """The same, for a coroutine; an effect that the program cut off is never completed."""
+        if not self._left():
+            self._playback.past_end(self._effect)
+            from asyncio import get_running_loop  # here and not at the top: see replay.ordering
+
+            await get_running_loop().create_future()
+        await self._playback.order.wait_async(self._effect, self._at)
+        return self._next()
+
+    def _left(self) -> bool:
+        arrivals = self._effect.arrivals
+        if self._at >= len(arrivals):
+            return False
+        return arrivals[self._at].kind != "end" or self._effect.ended in (port.EOF_, port.ERROR, port.RETURNED)
+
+    def _next(self) -> Given:
+        arrival = self._effect.arrivals[self._at]
+        self._at += 1
+        return Given(self._effect, _KINDS[arrival.kind], arrival.data, self._effect.ended)
+
+    def close(self) -> None:
+        """The program wants no more of it: if the recording went on, that is reported as read less."""
+        self._playback.closed(self._effect, self._at)
+
+
+def block_for_ever() -> None:
+    """Block this thread until the program or the replay ends it: the recorded effect never completed."""
+    gate = allocate_lock()
+    gate.acquire()
+    while not gate.acquire(timeout=3600):
+        pass
+
+
+class StubOf:
+    """A started program as recorded, for the subprocess seam."""
+
+    __slots__ = ("recorded", "refusal", "status", "stderr", "stdout")
+
+    def __init__(self, effect: Effect) -> None:
+        self.recorded = True
+        self.stdout, self.stderr = effect.output(1), effect.output(2)
+        self.status = effect.exit_status or 0
+        fault = values.decode(effect.error) if effect.error else None
+        self.refusal = fault if isinstance(fault, BaseException) else None
+
+
+class Playback:
+    """Answers from the record. `report(kind, effect, payload)` writes one frame of the replay's report."""
+
+    answers = True
+
+    def __init__(self, log: EffectLog, *, report: Callable[[int, int, bytes], None]) -> None:
+        self._log = log
+        self._report = report
+        self._lock = allocate_lock()
+        self._free: dict[int, Effect] = {effect.index: effect for effect in log.effects}
+        self._requests: dict[int, Request] = {}
+        self._exact: dict[Any, list[Effect]] = {}
+        for effect in log.effects:
+            if effect.kind == HTTP:
+                self._exact.setdefault(self._key(self._request_of(effect)), []).append(effect)
+        self.order = Order(log.effects, let_go=lambda effect: report(fr.UNORDERED, effect.index, b""))
+        self._draws: dict[tuple[str, tuple[str, ...]], deque[Any]] = {}
+        for draw in log.draws:
+            self._draws.setdefault((draw.path, draw.site), deque()).append(draw.value)
+        self._sites: dict[tuple[int, int, int], tuple[tuple[str, ...], Any]] = {}
+        self._drifted: dict[tuple[str, tuple[str, ...]], int] = {}
+        self._opened: dict[str, int] = {}
+        self.spent_ns = 0
+
+    # -- HTTP
+
+    def ask(self, library: str, method: str, url: str, headers: port.Headers, body: bytes) -> Played:
+        """Find the recorded answer of this request. Raises EffectMissed if there is none."""
+        began = perf_counter_ns()
+        kept, _ = redact_headers(headers)
+        shown, _ = redact_url(url)
+        request = Request(HTTP, method, shown, tuple(significant(kept)), body)
+        path = context.here().path
+        with self._lock:
+            effect, notes = self._claim(request, path)
+        if effect is None:
+            self._missed(request, path)
+        assert effect is not None
+        self._served(effect, MEANING if notes else EXACT, path, notes)
+        self.spent_ns += perf_counter_ns() - began
+        return Played(self, effect)
+
+    def _request_of(self, effect: Effect) -> Request:
+        known = self._requests.get(effect.index)
+        if known is None:
+            headers = tuple(significant(effect.headers))
+            known = self._requests[effect.index] = Request(HTTP, effect.method, effect.url, headers, effect.body)
+        return known
+
+    @staticmethod
+    def _key(request: Request) -> Any:
+        return request.method, request.url, request.headers, request.body
+
+    def _claim(self, request: Request, path: str) -> tuple[Effect | None, list[str]]:
+        same = [effect for effect in self._exact.get(self._key(request), ()) if effect.index in self._free]
+        if same:
+            return self._pick(same, path), []
+        meaning: list[tuple[Effect, list[str]]] = []
+        for effect in self._free.values():
+            if effect.kind == HTTP and effect.method == request.method:
+                verdict = compare_requests(self._request_of(effect), request)
+                if verdict.level == "meaning":
+                    meaning.append((effect, list(verdict.notes)))
+        if not meaning:
+            return None, []
+        chosen = self._pick([effect for effect, _ in meaning], path)
+        return chosen, next(notes for effect, notes in meaning if effect is chosen)
+
+    def _pick(self, fitting: list[Effect], path: str) -> Effect:
+        effect = next((one for one in fitting if one.path == path), None) or min(fitting, key=lambda one: one.index)
+        del self._free[effect.index]
+        return effect
+
+    def _served(self, effect: Effect, rung: int, path: str, notes: list[str]) -> None:
+        self.order.issued(effect)
+        said = {"rung": rung, "path": path, "notes": notes}
+        self._report(fr.SERVED, effect.index, values.encode(said))
+
+    def _missed(self, request: Request, path: str) -> None:
+        candidates = [effect for effect in self._log.effects if effect.kind == HTTP]
+        said: dict[str, Any] = {
+            "call": {"kind": HTTP, "method": request.method, "endpoint": request.url}, "path": path,
+        }  # fmt: skip
+        if candidates:
+            free = [effect for effect in candidates if effect.index in self._free] or candidates
+            found = nearest(request, [self._request_of(effect) for effect in free])
+            if found is not None:
+                said["nearest"] = free[found[0]].index
+                leaf = found[1]
+                if leaf is not None:
+                    said["firstDifference"] = {"path": leaf.path, "recorded": leaf.recorded, "replayed": leaf.replayed}
+        self._miss(said)
+
+    def _miss(self, said: dict[str, Any]) -> None:
+        self._report(fr.MISS, said.get("nearest", 0), values.encode(said))
+        call, leaf = said["call"], said.get("firstDifference")
+        where = "" if leaf is None else f"; the nearest recording differs first at {leaf['path']}"
+        raise EffectMissed(f"no recording fits {call['kind']} {call.get('method', '')} {call['endpoint']}{where}")
+
+    def past_end(self, effect: Effect) -> None:
+        """The program asks for more than was recorded: a miss, unless the recorded program waited there too."""
+        if effect.ended in (port.CUT_OFF, port.OPEN_AT_END):
+            return
+        said = {
+            "call": {"kind": effect.kind, "method": effect.method, "endpoint": effect.url or effect.name},
+            "path": context.here().path,
+            "nearest": effect.index,
+            "firstDifference": {"path": "/answer/end", "recorded": effect.ended, "replayed": "read on"},
+        }
+        self._miss(said)
+
+    def closed(self, effect: Effect, at: int) -> None:
+        """The program closed an answer; what it did not read is let go."""
+        self.order.release(effect)
+        given = [arrival for arrival in effect.arrivals if arrival.kind == "chunk"]
+        read = sum(1 for arrival in effect.arrivals[:at] if arrival.kind == "chunk")
+        if read < len(given):
+            self._report(fr.CHUNK, effect.index, values.encode({"read": read, "recorded": len(given)}))
+
+    # -- programs and declared effects
+
+    def ask_spawn(self, command: dict[str, Any]) -> StubOf:
+        """Return the recorded program's output and status. Raises EffectMissed if it was not started."""
+        path = context.here().path
+        effect = self._same(SUBPROCESS, path, lambda one: one.command == command)
+        if effect is None:
+            self._miss({"call": {"kind": SUBPROCESS, "endpoint": " ".join(command["args"])}, "path": path})
+        assert effect is not None
+        self._served(effect, EXACT, path, [])
+        self.order.release(effect)
+        return StubOf(effect)
+
+    def ask_enter(self, kind: str, name: str, spec: dict[str, Any], inputs: bytes) -> Declared:
+        """Return the recorded outcome of a declared effect. Raises EffectMissed if its inputs were not recorded."""
+        path = context.here().path
+        effect = self._same(kind, path, lambda one: one.name == name and one.inputs == inputs)
+        if effect is None:
+            self._missed_declared(kind, name, inputs, path)
+        assert effect is not None
+        self._consume_inside(effect)
+        self._served(effect, EXACT, path, [])
+        return Declared(self, effect)
+
+    def _same(self, kind: str, path: str, fits: Callable[[Effect], bool]) -> Effect | None:
+        with self._lock:
+            fitting = [one for one in self._free.values() if one.kind == kind and fits(one)]
+            return self._pick(fitting, path) if fitting else None
+
+    def _consume_inside(self, outer: Effect) -> None:
+        inside = {outer.index}
+        for effect in self._log.effects:
+            if effect.parent in inside:
+                inside.add(effect.index)
+                if self._free.pop(effect.index, None) is not None:
+                    self.order.release(effect)
+                    self._report(fr.SERVED, effect.index, values.encode({"rung": EXACT, "inside": outer.index}))
+
+    def _missed_declared(self, kind: str, name: str, inputs: bytes, path: str) -> None:
+        said: dict[str, Any] = {"call": {"kind": kind, "endpoint": name}, "path": path}
+        near = [one for one in self._log.effects if one.kind == kind and one.name == name]
+        near = [one for one in near if one.index in self._free] or near
+        if near:
+            effect = next((one for one in near if one.path == path), near[0])
+            recorded, replayed = values.decode(effect.inputs), values.decode(inputs)
+            said["nearest"] = effect.index
+            said["firstDifference"] = first_value_difference(recorded, replayed)
+        self._miss(said)
+
+    def unrestorable(self, effect: Effect, what: str) -> None:
+        """A recorded value cannot be made again here: the step is refused, never answered with something like it."""
+        call = {"kind": effect.kind, "endpoint": effect.name}
+        leaf = {"path": "/output", "recorded": f"not restored: {what}", "replayed": None}
+        self._miss({"call": call, "path": effect.path, "nearest": effect.index, "firstDifference": leaf})
+
+    # -- draws, decisions, attempts
+
+    def redraw(self, kind: int, code: CodeType, at: int) -> Any:
+        """The value that was drawn at this place, or `port.MISSING` and a note of drift."""
+        known = self._sites.get((id(code), at, kind))
+        if known is None:
+            site = tuple(part.decode("utf-8", "replace") for part in fr.unpack_fields(site_of(kind, code, at))[0])
+            known = self._sites[id(code), at, kind] = (site, code)
+        key = (context.here().path, known[0])
+        waiting = self._draws.get(key)
+        if waiting:
+            return waiting.popleft()
+        self._drifted[key] = self._drifted.get(key, 0) + 1
+        return port.MISSING
+
+    def open(self, facts: dict[str, Any]) -> int:
+        """A decision opens again: the nth, in the run's order of opening on this path."""
+        path = context.here().path
+        nth = self._opened[path] = self._opened.get(path, 0) + 1
+        recorded = [fact for fact in self._log.of(fr.OPEN) if fact.path == path]
+        number = recorded[nth - 1].decision if nth <= len(recorded) else 0
+        self._report(fr.OPEN, number, values.encode({**facts, "path": path, "nth": nth}))
+        return number
+
+    def tell(self, kind: int, decision: int, facts: dict[str, Any]) -> None:
+        """What the program says of a decision, for the comparison."""
+        self._report(kind, decision, values.encode(facts))
+
+    def note(self, what: str, detail: str) -> None:
+        """Something would leave the closed world: reported, then refused."""
+        said = {"what": what, "where": detail, "stoppedBy": "audit hook", "path": context.here().path}
+        self._report(fr.ATTEMPT, 0, values.encode(said))
+        raise PermissionError(13, f"a replay allows no {what} ({detail}): no recording claims it")
+
+    def finish(self) -> None:
+        """The program ends: what drifted, and the time spent in here."""
+        drift = [{"path": p, "site": list(s), "count": n, "what": "not recorded"} for (p, s), n in self._drifted.items()]
+        drift += [
+            {"path": p, "site": list(s), "count": len(q), "what": "not drawn again"} for (p, s), q in self._draws.items() if q
+        ]
+        if drift:
+            self._report(fr.DRIFT, 0, values.encode(drift[:200]))
+        self._report(fr.SPENT, 0, values.encode({"ns": self.spent_ns}))
+
+
+class Declared:
+    """The recorded outcome of a declared effect, when its turn has come."""
+
+    __slots__ = ("_effect", "_played", "_playback")
+
+    def __init__(self, playback: Playback, effect: Effect) -> None:
+        self._playback = playback
+        self._effect = effect
+        self._played = Played(playback, effect)
+
+    def wait(self) -> Any:
+        """Return the recorded value or raise the recorded error."""
+        self._played.wait()
+        return self._outcome()
+
+    async def wait_async(self) -> Any:
+        """The same, for a coroutine."""
+        await self._played.wait_async()
+        return self._outcome()
+
+    def _outcome(self) -> Any:
+        effect = self._effect
+        what = values.decode(effect.error or effect.value)
+        if values.is_unrestored(what):
+            self._playback.unrestorable(effect, repr(what))
+        if effect.error:
+            raise what
+        return what
+
+
+def first_value_difference(recorded: Any, replayed: Any, at: str = "/input") -> dict[str, Any]:
+    """Return the first place at which two decoded inputs differ, with both values."""
+    if type(recorded) is type(replayed):
+        if isinstance(recorded, dict):
+            for key in [*recorded, *(key for key in replayed if key not in recorded)]:
+                here, there = recorded.get(key, None), replayed.get(key, None)
+                if values.encode(here) != values.encode(there) or (key in recorded) != (key in replayed):
+                    return first_value_difference(here, there, f"{at}/{key}")
+        if isinstance(recorded, (list, tuple)):
+            for place, (here, there) in enumerate(zip(recorded, replayed, strict=False)):
+                if values.encode(here) != values.encode(there):
+                    return first_value_difference(here, there, f"{at}/{place}")
+    return {"path": at, "recorded": recorded, "replayed": replayed}

@@ -1,0 +1,128 @@
+"""Task paths: where in the run an effect stands.
+
+A path names process, thread and task by the ordinal at which its parent started it: `0` is the first process's main
+thread, `0/t1` the first thread it started, `0/a2/a1` the first task of its second task, `0/e3` the third item handed
+to an executor, `0/p1` the first program it started. Thread names are no key (an executor hands six items to four
+workers differently each time) and contextvars do not enter threads on 3.11, so the recorder carries the place itself:
+through `create_task`, `Thread.start` and `ThreadPoolExecutor.submit`. The work's own contextvars are not touched.
+
+Also carried: the decision and the effect inside which the work runs (`decision`, `enclosing`).
+"""
+
+from __future__ import annotations
+
+import os
+from _contextvars import ContextVar
+from itertools import count
+
+from tachograph.seams.imports import when_imported
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+ROOT = os.environ.get("TACHO_PATH", "0")
+
+
+class Place:
+    """One place in the run. `number` is for the listener: its own number of this path, 0 until it gave one."""
+
+    __slots__ = ("_children", "number", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.number = 0
+        self._children: dict[str, count[int]] = {}
+
+    def child(self, kind: str) -> Place:
+        """Return the place of the next thing of that kind (a task, t thread, e executor item, p process) started here."""
+        counter = self._children.get(kind)
+        if counter is None:
+            counter = self._children.setdefault(kind, count(1))
+        return Place(f"{self.path}/{kind}{next(counter)}")
+
+
+root = Place(ROOT)
+_here: ContextVar[Place] = ContextVar("tachograph_place", default=root)
+decision: ContextVar[int] = ContextVar("tachograph_decision", default=0)
+enclosing: ContextVar[int] = ContextVar("tachograph_effect", default=0)
+
+here = _here.get
+
+
+class _Carried:
+    """A callable that runs as executor item `place`, inside the decision and effect of whoever submitted it."""
+
+    __slots__ = ("_call", "_decision", "_effect", "_place")
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+        self._place = here().child("e")
+        self._decision = decision.get()
+        self._effect = enclosing.get()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tokens = _here.set(self._place), decision.set(self._decision), enclosing.set(self._effect)
+        try:
+            return self._call(*args, **kwargs)
+        finally:
+            _here.reset(tokens[0])
+            decision.reset(tokens[1])
+            enclosing.reset(tokens[2])
+
+
+def _patch_tasks(module: ModuleType) -> None:
+    loop = module.BaseEventLoop
+    original = loop.create_task
+
+    def create_task(self: Any, coro: Any, **options: Any) -> Any:
+        child = here().child("a")
+        context = options.get("context")
+        if context is not None:
+            context.run(_here.set, child)
+            return original(self, coro, **options)
+        token = _here.set(child)  # the task copies the current context as it is made
+        try:
+            return original(self, coro, **options)
+        finally:
+            _here.reset(token)
+
+    loop.create_task = create_task
+
+
+def _patch_threads(module: ModuleType) -> None:
+    thread = module.Thread
+    start, bootstrap = thread.start, thread._bootstrap_inner
+
+    def start_here(self: Any) -> None:
+        self._tachograph = here().child("t"), decision.get(), enclosing.get()
+        start(self)
+
+    def run_there(self: Any) -> None:
+        carried = self.__dict__.get("_tachograph")
+        if carried is not None:
+            _here.set(carried[0])
+            decision.set(carried[1])
+            enclosing.set(carried[2])
+        bootstrap(self)
+
+    thread.start, thread._bootstrap_inner = start_here, run_there
+
+
+def _patch_executor(module: ModuleType) -> None:
+    executor = module.ThreadPoolExecutor
+    original = executor.submit
+
+    def submit(self: Any, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return original(self, _Carried(fn), *args, **kwargs)
+
+    executor.submit = submit
+
+
+def install() -> None:
+    """Carry places through tasks, threads and executor items, as each module is imported."""
+    when_imported("asyncio.base_events", _patch_tasks)
+    when_imported("threading", _patch_threads)
+    when_imported("concurrent.futures.thread", _patch_executor)

@@ -1,0 +1,83 @@
+"""What passes no seam: connections that no transport claims, and programs started past `subprocess`.
+
+An audit hook sees them whoever causes them (a client without a seam, `_socket` directly, `os.system`). A recorder notes
+them, so that coverage counts what bypassed it; a playback refuses them (`PermissionError`) and reports the attempt. No
+attempt, in either: creating a socket, `socketpair`, binding or listening on loopback. A hook cannot be removed; it costs
+an event name's look-up in a dict, also on the events that it ignores.
+
+Not seen from here, and said so by `doctor`: native code that makes system calls itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from _contextvars import ContextVar
+
+from tachograph.seams import port
+from tachograph.seams.subprocesses import starting
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+claimed: ContextVar[bool] = ContextVar("tachograph_claimed", default=False)
+_LOOPBACK = ("127.", "::1", "localhost")
+_installed = False
+
+
+def _address(value: Any) -> str:
+    if isinstance(value, tuple) and len(value) >= 2:
+        return f"{value[0]}:{value[1]}"
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _connect(event: str, args: tuple[Any, ...]) -> tuple[str, str] | None:
+    return None if claimed.get() else (event, _address(args[1]))
+
+
+def _bind(event: str, args: tuple[Any, ...]) -> tuple[str, str] | None:
+    where = _address(args[1])
+    # The empty host (":port") and 0.0.0.0 listen on loopback too, and a closed world has nothing else.
+    inside = where.startswith((*_LOOPBACK, ":", "0.0.0.0:")) or not isinstance(args[1], tuple)
+    return None if inside else (event, where)
+
+
+def _resolve(event: str, args: tuple[Any, ...]) -> tuple[str, str] | None:
+    host = args[0]
+    name = host.decode("utf-8", "replace") if isinstance(host, bytes) else str(host)
+    numeric = host is None or name == "" or name.startswith(_LOOPBACK) or name.replace(".", "").isdigit() or ":" in name
+    return None if claimed.get() or numeric else (event, name)
+
+
+def _start(event: str, args: tuple[Any, ...]) -> tuple[str, str] | None:
+    if starting.get():
+        return None
+    what = args[0] if args else ""
+    return event, what.decode("utf-8", "replace") if isinstance(what, bytes) else str(what)
+
+
+_WATCHED: dict[str, Callable[[str, tuple[Any, ...]], tuple[str, str] | None]] = {
+    "socket.connect": _connect, "socket.sendto": _connect, "socket.sendmsg": _connect, "socket.bind": _bind,
+    "socket.getaddrinfo": _resolve, "socket.gethostbyname": _resolve, "subprocess.Popen": _start, "os.system": _start,
+    "os.exec": _start, "os.posix_spawn": _start, "os.spawn": _start, "os.startfile": _start,
+}  # fmt: skip
+
+
+def _hook(event: str, args: tuple[Any, ...]) -> None:
+    watch = _WATCHED.get(event)
+    if watch is None:
+        return
+    listener = port.current
+    if listener is not None:
+        crossing = watch(event, args)
+        if crossing is not None:
+            listener.note(*crossing)
+
+
+def install() -> None:
+    """Add the hook, once per process."""
+    global _installed
+    if not _installed:
+        _installed = True
+        sys.addaudithook(_hook)

@@ -1,0 +1,83 @@
+# First on PYTHONPATH of a watched program. Any Python must be able to parse this file: no annotations, no f-strings.
+# It takes itself out again, lets the next sitecustomize run, and starts the module that the environment names.
+import os
+import sys
+
+PREFIX = "TACHO_IN_"
+
+
+class _Lender(object):
+    """Finds tachograph in its own folder, and (asked last) what it needs and the program lacks."""
+
+    def __init__(self, folder, names, finder):
+        self._folder, self._names, self._finder = folder, names, finder
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] not in self._names or (path is not None and "." in name):
+            return None
+        return self._finder.find_spec(name, [self._folder], target)
+
+
+def _take_out():
+    here = os.path.dirname(os.path.abspath(__file__))
+    taken = {}
+    for name in list(os.environ):
+        if name.startswith(PREFIX):
+            taken[name] = os.environ.pop(name)
+    rest = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part and part != here]
+    if rest:
+        os.environ["PYTHONPATH"] = os.pathsep.join(rest)
+    else:
+        os.environ.pop("PYTHONPATH", None)
+    sys.path[:] = [part for part in sys.path if os.path.abspath(part) != here]
+    return taken
+
+
+def _next():
+    own = sys.modules.pop("sitecustomize", None)
+    try:
+        import sitecustomize  # the one that the program would have had
+    except ImportError as fault:
+        if getattr(fault, "name", "sitecustomize") != "sitecustomize":
+            raise
+    finally:
+        sys.modules.setdefault("sitecustomize", own)
+
+
+def _bypassed(taken, reason):
+    folder, run = taken.get(PREFIX + "SPOOL"), taken.get(PREFIX + "RUN")
+    if folder and run:
+        try:
+            with open(os.path.join(folder, "%s.%d.bypassed" % (run, os.getpid())), "w") as file:
+                file.write("%s: %s" % (sys.executable, reason))
+        except (IOError, OSError):
+            pass
+    if taken.get(PREFIX + "REQUIRE"):
+        sys.stderr.write("tachograph: cannot watch %s (%s) and capture is required: stopping\n" % (sys.executable, reason))
+        os._exit(3)
+
+
+def _start(taken):
+    if sys.version_info < (3, 11) or sys.implementation.name != "cpython":
+        _bypassed(taken, "Tachograph needs CPython 3.11 or later")
+        return
+    from _frozen_importlib_external import PathFinder
+
+    sys.meta_path.insert(0, _Lender(taken[PREFIX + "HOME"], ("tachograph",), PathFinder))
+    if taken.get(PREFIX + "LIBS"):
+        lent = ("cryptography", "cffi", "_cffi_backend", "pycparser")
+        sys.meta_path.append(_Lender(taken[PREFIX + "LIBS"], lent, PathFinder))
+    try:
+        from tachograph.seams import injection
+
+        injection.take(taken)
+        entry = __import__(taken[PREFIX + "ENTRY"], fromlist=["start"])
+        entry.start(dict((name[len(PREFIX):], value) for name, value in taken.items()))
+    except Exception as fault:  # the program goes on as if we were not there
+        _bypassed(taken, "%s: %s" % (type(fault).__name__, fault))
+
+
+_taken = _take_out()
+_next()
+if _taken.get(PREFIX + "ENTRY"):
+    _start(_taken)

@@ -1,0 +1,142 @@
+"""The port: what a seam says, and to whom.
+
+A seam watches one transport and calls whoever listens. One listener at a time stands in `current`; None means that
+nobody records and nobody replays, and then every seam passes straight through at the cost of one attribute look-up.
+Two kinds of listener exist, and a seam only asks `answers` which one it has:
+
+- a *recorder* (`answers` is False): the effect goes out for real, the seam hands over what passes;
+- a *playback* (`answers` is True): nothing goes out; the seam asks for each arrival and hands it to the program.
+
+How an effect ended is one of the words below; a stop is never invented.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import CodeType
+    from typing import Any, Protocol
+
+    Headers = list[tuple[bytes, bytes]]
+
+    class Exchange(Protocol):
+        """One effect that a recorder watches."""
+
+        def part(self, data: bytes) -> None:
+            """A part of the request is about to be sent."""
+
+        def sent(self) -> None:
+            """The request was sent whole."""
+
+        def head(self, status: int, headers: Headers, version: bytes, reason: bytes) -> None:
+            """The head of the answer is about to be given to the program."""
+
+        def chunk(self, data: bytes, stream: int = 0) -> None:
+            """A part of the answer is about to be given to the program."""
+
+        def end(self, how: str, error: BaseException | None = None) -> None:
+            """The effect ended so; later calls change nothing."""
+
+        def exited(self, status: int) -> None:
+            """A started program ended with this status, as `subprocess` counts it."""
+
+    class Arrival(Protocol):
+        """One recorded arrival: what a replay gives the program next."""
+
+        kind: int
+        data: bytes
+        how: str
+        flags: int
+
+        def head(self) -> tuple[int, Headers, bytes, bytes]:
+            """Status, headers, HTTP version and reason of a `head` arrival."""
+
+        def error(self) -> BaseException:
+            """The exception with which the effect ended, made anew."""
+
+    class Answer(Protocol):
+        """One effect that a playback answers."""
+
+        def wait(self) -> Arrival:
+            """Block the calling thread until the next arrival's turn has come."""
+
+        async def wait_async(self) -> Arrival:
+            """The same, for a coroutine."""
+
+        def close(self) -> None:
+            """The program wants no more of it."""
+
+    class Listener(Protocol):
+        """Whoever listens."""
+
+        answers: bool
+
+        def call(self, library: str, method: str, url: str, headers: Headers, body: bytes | None) -> Exchange:
+            """Recorder: an HTTP request is about to go out; `body` is None where it is streamed."""
+
+        def ask(self, library: str, method: str, url: str, headers: Headers, body: bytes) -> Answer:
+            """Playback: find the recorded answer of this request. Raises the miss if there is none."""
+
+        def spawn(self, command: dict[str, Any]) -> Exchange:
+            """Recorder: a program is about to be started."""
+
+        def ask_spawn(self, command: dict[str, Any]) -> Stub:
+            """Playback: the recorded output and status of a program."""
+
+        def enter(self, kind: str, name: str, spec: dict[str, Any], inputs: bytes) -> Exchange:
+            """Recorder: a declared effect (tool, retrieval, external) begins."""
+
+        def ask_enter(self, kind: str, name: str, spec: dict[str, Any], inputs: bytes) -> Answer:
+            """Playback: the recorded outcome of a declared effect."""
+
+        def drew(self, kind: int, code: CodeType, at: int, value: Any) -> None:
+            """Recorder: the program drew this value at that place."""
+
+        def redraw(self, kind: int, code: CodeType, at: int) -> Any:
+            """Playback: the value that was drawn there, or `MISSING`."""
+
+        def note(self, what: str, detail: str) -> None:
+            """Something passed that no seam can see, or that a replay must not allow."""
+
+        def open(self, facts: dict[str, Any]) -> int:
+            """A decision opens; returns its number in this process."""
+
+        def tell(self, kind: int, decision: int, facts: dict[str, Any]) -> None:
+            """The program says something about a decision."""
+
+    class Stub(Protocol):
+        """A recorded program: what it wrote, how it ended, or the error with which it could not start."""
+
+        stdout: bytes
+        stderr: bytes
+        status: int
+        refusal: BaseException | None
+        recorded: bool
+
+
+EOF_, ERROR, CUT_OFF, CLOSED_EARLY, OPEN_AT_END, RETURNED = (
+    "eof",
+    "error",
+    "cut_off",
+    "closed_early",
+    "open_at_end",
+    "returned",
+)
+
+MISSING = object()
+
+current: Listener | None = None
+
+
+def listen(listener: Listener | None) -> None:
+    """Let this listener hear every seam from now on (None: nobody)."""
+    global current
+    current = listener
+
+
+def how_of(error: BaseException) -> str:
+    """Say how an effect ended that raised this: by itself (`error`), or because the program stopped waiting."""
+    return ERROR if isinstance(error, Exception) else CUT_OFF
+
+

@@ -1,0 +1,29 @@
+"""Every seam, installed in one call: the same for a recorder and for a playback.
+
+Modules that the program has imported are patched now, the others when it imports them. Installing again changes nothing.
+"""
+
+from __future__ import annotations
+
+from tachograph.seams import context, draws, hooks, httpx_transport, subprocesses
+
+SEAMS = {
+    "httpx": "httpx transports, sync and async (class level)",
+    "httpx2": "httpx2 transports, sync and async (class level): openai, anthropic, google-genai, mcp",
+    "subprocess": "subprocess.Popen and asyncio's subprocess transport",
+}
+
+_installed = False
+
+
+def install() -> None:
+    """Install every seam once in this process."""
+    global _installed
+    if _installed:
+        return
+    _installed = True
+    context.install()
+    httpx_transport.install()
+    subprocesses.install()
+    draws.install()
+    hooks.install()

@@ -1,0 +1,238 @@
+"""The spool: where frames lie first.
+
+One append-only file per process of a run, `<run id>.<pid>.<n>.spool`, with its wrapped key beside it in `.key`. A frame
+is encrypted (AES-256-GCM, the record's number as nonce under a key used for this file only) and handed to the kernel in
+one write before the call it describes goes out: a page-cache write survives `kill -9`. Invariants:
+
+- record k decrypts only as record k of this file: no frame can be dropped, moved or repeated unseen but at the end;
+- a write that fails takes its half record away again, closes the spool and is told once to `on_failure`; later frames
+  are refused silently (the program goes on, the gap is named by the renamed key file `.gap.key`: a rename works on a
+  full disk);
+- a process holds an exclusive `flock` on its file while it lives, so that intake leaves open files alone;
+- after `fork` the child must open a file of its own (`Spool.forget` closes the inherited descriptor without a word).
+
+Re-entrance: a finaliser or a signal handler may append while an append is under way in the same thread; such frames
+wait in a list and follow at once. Runs inside recorded programs; standard library plus AES-GCM.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from _thread import RLock
+from struct import Struct
+
+from tachograph.errors import DamagedStore
+from tachograph.store import sealedbox
+
+TYPE_CHECKING = False  # not from typing: that import costs a recorded program 7 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAGIC = b"TSPL\x01"
+HEADER_SIZE = len(MAGIC) + 16
+_LENGTH = Struct("<I")
+_NONCE = Struct("<QI")
+TAG_SIZE = 16
+LARGEST = 1 << 31  # AES-GCM's one-shot calls take less than 2^31 bytes
+
+
+class Spool:
+    """An open spool file that this process appends to."""
+
+    __slots__ = ("_aad", "_busy", "_encrypt", "_fd", "_lock", "_on_failure", "_size", "_waiting", "path", "records")
+
+    def __init__(
+        self, folder: str, name: str, *, public: bytes, on_failure: Callable[[BaseException], None] | None = None
+    ) -> None:
+        """Create `<folder>/<name>.spool` and its key file. Raises OSError if the folder cannot be written."""
+        key, file_id = sealedbox.fresh_key(), os.urandom(16)
+        self.path = os.path.join(folder, name + ".spool")
+        key_path = os.path.join(folder, name + ".key")
+        _create(key_path, sealedbox.wrap(key, file_id=file_id, public=public))
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+            self._fd = os.open(self.path, flags, 0o600)
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.write(self._fd, MAGIC + file_id) != HEADER_SIZE:
+                raise OSError(28, "no space left for a spool file", self.path)
+        except OSError:
+            _remove(self.path)
+            _remove(key_path)
+            raise
+        self._aad = MAGIC + file_id
+        self._encrypt = sealedbox.cipher(key).encrypt
+        self._lock = RLock()
+        self._busy = False
+        self._waiting: list[bytes] = []
+        self._on_failure = on_failure
+        self._size = HEADER_SIZE
+        self.records = 0
+
+    def append(self, frame: bytes) -> bool:
+        """Encrypt and write one frame. Returns False when the spool has failed or is closed: nothing was kept."""
+        with self._lock:
+            if self._fd < 0:
+                return False
+            if self._busy:
+                self._waiting.append(frame)
+                return True
+            self._busy = True
+            try:
+                self._write(frame)
+                while self._waiting:
+                    self._write(self._waiting.pop(0))
+            except Exception as fault:  # noqa: BLE001 - the program's edge: recording fails, the program goes on
+                self._fail(fault)
+                return False
+            finally:
+                self._busy = False
+            return True
+
+    def _write(self, frame: bytes) -> None:
+        sealed = self._encrypt(_NONCE.pack(self.records, 0), frame, self._aad)
+        length = len(sealed)
+        wanted = length + 4
+        written = os.writev(self._fd, (_LENGTH.pack(length), sealed))
+        if written != wanted:
+            rest = memoryview(_LENGTH.pack(length) + sealed)[written:]
+            while rest:
+                rest = rest[os.write(self._fd, rest) :]
+        self._size += wanted
+        self.records += 1
+
+    def _fail(self, fault: BaseException) -> None:
+        fd, self._fd = self._fd, -1
+        try:
+            os.ftruncate(fd, self._size)
+        except OSError:
+            pass
+        try:
+            os.rename(self.path[:-6] + ".key", self.path[:-6] + ".gap.key")
+        except OSError:
+            pass
+        os.close(fd)
+        if self._on_failure is not None:
+            self._on_failure(fault)
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing is kept any more."""
+        return self._fd < 0
+
+    def close(self) -> None:
+        """Close the file (its lock goes with it). Appending afterwards keeps nothing."""
+        with self._lock:
+            fd, self._fd = self._fd, -1
+            if fd >= 0:
+                os.close(fd)
+
+    def forget(self) -> None:
+        """After a fork, in the child: drop the inherited descriptor; the parent's lock and file stay as they are."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class Reading:
+    """What could be read of a spool file: the frames in order, and the damage, in words, if there is any."""
+
+    __slots__ = ("damage", "file_id", "frames", "gap")
+
+    def __init__(self, file_id: bytes, frames: list[bytes], damage: list[str], *, gap: bool) -> None:
+        self.file_id = file_id
+        self.frames = frames
+        self.damage = damage
+        self.gap = gap
+
+
+def is_live(path: str) -> bool:
+    """Say whether a living process still appends to this spool file (it holds the file's lock)."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def read_spool(path: str, *, private: bytes) -> Reading:
+    """Decrypt a spool file with intake's private key.
+
+    A torn tail is left out and named; a record that does not decrypt is left out and named, and the rest loads.
+    Raises DamagedStore when the header or the key cannot be used at all.
+    """
+    with open(path, "rb") as file:
+        data = file.read()
+    if data[: len(MAGIC)] != MAGIC or len(data) < HEADER_SIZE:
+        raise DamagedStore(f"{path}: not a spool file, or its header is damaged")
+    file_id = data[len(MAGIC) : HEADER_SIZE]
+    blob, gap = _key_of(path)
+    decrypt = sealedbox.cipher(sealedbox.unwrap(blob, file_id=file_id, private=private)).decrypt
+    frames: list[bytes] = []
+    damage: list[str] = []
+    at, number, end = HEADER_SIZE, 0, len(data)
+    while at < end:
+        if at + 4 > end:
+            damage.append(f"{os.path.basename(path)}: torn tail at byte {at}: {end - at} bytes left out")
+            break
+        (length,) = _LENGTH.unpack_from(data, at)
+        if at + 4 + length > end or length < TAG_SIZE:
+            damage.append(f"{os.path.basename(path)}: record {number} at byte {at} is cut off: {end - at} bytes left out")
+            break
+        try:
+            frames.append(decrypt(_NONCE.pack(number, 0), data[at + 4 : at + 4 + length], MAGIC + file_id))
+        except Exception:  # noqa: BLE001 - InvalidTag: whatever it was, it is not what was written
+            damage.append(f"{os.path.basename(path)}: record {number} at byte {at} was changed: left out")
+        at += 4 + length
+        number += 1
+    return Reading(file_id, frames, damage, gap=gap)
+
+
+def destroy(path: str) -> None:
+    """Destroy a spool file that has been sealed: its key first, then the file (capture-v1 rule 5 (g))."""
+    for key in (path[:-6] + ".key", path[:-6] + ".gap.key"):
+        try:
+            size = os.path.getsize(key)
+            with open(key, "r+b") as file:
+                file.write(bytes(size))
+                file.flush()
+                os.fsync(file.fileno())
+        except FileNotFoundError:
+            continue
+        _remove(key)
+    _remove(path)
+
+
+def _key_of(path: str) -> tuple[bytes, bool]:
+    for suffix, gap in ((".key", False), (".gap.key", True)):
+        try:
+            with open(path[:-6] + suffix, "rb") as file:
+                return file.read(), gap
+        except FileNotFoundError:
+            continue
+    raise DamagedStore(f"{path}: its key file is gone, so it cannot be read by anyone")
+
+
+def _create(path: str, data: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        if os.write(fd, data) != len(data):
+            raise OSError(28, "no space left for a spool key", path)
+    except OSError:
+        _remove(path)
+        raise
+    finally:
+        os.close(fd)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
