@@ -38,6 +38,15 @@ def test_the_wheel_holds_nothing_else(wheel: Path) -> None:
     assert strangers == []
 
 
+def test_the_wheel_s_page_is_the_readme(wheel: Path) -> None:
+    readme = next((file.text for file in tracked() if file.path == "README.md"), None)
+    if readme is None:
+        pytest.skip("there is no README.md yet")
+    held = zipfile.ZipFile(wheel)
+    (metadata,) = (name for name in held.namelist() if name.endswith(".dist-info/METADATA"))
+    assert readme.strip() in held.read(metadata).decode(), 'pyproject.toml wants: readme = "README.md"'
+
+
 @pytest.mark.heavy
 @pytest.mark.timeout(300)
 def test_the_wheel_gives_a_working_command_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
