@@ -35,11 +35,11 @@ def process_facts() -> dict[str, Any]:
 
 def start(settings: dict[str, str]) -> None:
     """Record this process into the spool that `tacho run` named. Raises OSError if it cannot be written."""
-    _listen(
+    record(
         folder=settings["SPOOL"],
         run_id=settings["RUN"],
         public=bytes.fromhex(settings["PUBLIC"]),
-        tag_key=_read(settings["TAGFILE"]),
+        tag_file=settings["TAGFILE"],
         require=bool(settings.get("REQUIRE")),
         facts=process_facts(),
     )
@@ -50,8 +50,12 @@ def _read(path: str) -> bytes:
         return file.read()
 
 
-def _listen(*, folder: str, run_id: str, public: bytes, tag_key: bytes, require: bool, facts: dict[str, Any]) -> Recorder:
+def record(
+    *, folder: str, run_id: str, public: bytes, tag_file: str, require: bool, facts: dict[str, Any]
+) -> Recorder:  # fmt: skip
+    """Make a recorder the listener of every seam. Raises OSError if the spool cannot be written."""
     global _recorder
+    tag_key = _read(tag_file)
     recorder = Recorder(folder, run_id=run_id, public=public, tag_key=tag_key, facts=facts, require=require)
     transports.install()
     for name, fault in imports.failures:

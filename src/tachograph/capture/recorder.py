@@ -19,6 +19,7 @@ from time import monotonic_ns, time_ns
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.formats.credentials import redact_headers, redact_url
+from tachograph.model.identity import mint
 from tachograph.seams import context, port
 from tachograph.seams.draws import site_of
 from tachograph.store.spool import Spool
@@ -136,7 +137,7 @@ class Recorder:
     ) -> bool:  # fmt: skip
         """Write one frame, with the draws that waited for it."""
         draws = b""
-        if self._draws:
+        if self._draws and kind not in (fr.PATH, fr.SITE):  # these only name what other frames use
             draws = self._drain()
         head = fr.HEADER.pack(kind, flags, decision, effect, path, parent, monotonic_ns(), len(draws))
         return self._spool.append(b"".join((head, draws, payload)))
@@ -233,12 +234,13 @@ class Recorder:
             facts = values.encode({"what": what, "detail": detail})
             self.write(fr.NOTE, facts, 0, context.decision.get(), 0, place.number or self._number(place), 0)
 
-    def open(self, facts: dict[str, Any]) -> int:
-        """A decision opens; returns its number in this process."""
+    def open(self, facts: dict[str, Any]) -> tuple[int, str]:
+        """A decision opens; returns its number in this process and its id."""
         number, place = next(self._decisions), context.here()
         path = place.number or self._number(place)
-        self.write(fr.OPEN, values.encode(facts), 0, number, 0, path, context.decision.get())
-        return number
+        minted = mint("dec", at_ms=time_ns() // 1_000_000, chance=self._entropy(10))
+        self.write(fr.OPEN, values.encode({**facts, "id": minted}), 0, number, 0, path, context.decision.get())
+        return number, minted
 
     def tell(self, kind: int, decision: int, facts: dict[str, Any]) -> None:
         """The program says something about a decision: its output, configuration, failure, an observation, its end."""

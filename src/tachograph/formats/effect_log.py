@@ -76,7 +76,8 @@ def effects_of(frames: list[fr.Frame]) -> EffectLog:
     """Read the frames of a run, in order, numbered for the run."""
     paths = {f.path: f.payload.decode() for f in frames if f.kind == fr.PATH}
     sites = {f.effect: _site(f.payload) for f in frames if f.kind == fr.SITE}
-    log, open_: Any = EffectLog(), {}
+    log = EffectLog()
+    open_: dict[int, Effect] = {}
     streams: dict[int, list[bytes]] = {0: [], 1: [], 2: []}
     for frame in frames:
         for site, path, value in fr.unpack_draws(frame.draws) if frame.draws else ():

@@ -30,6 +30,7 @@ class Gathered:
     began_ns: int  # wall clock, nanoseconds since 1970
     decisions: dict[int, str] = field(default_factory=dict)  # number -> decision id, as opened
     damage: list[str] = field(default_factory=list)
+    tails: list[str] = field(default_factory=list)  # processes whose last frame is missing, and when they were last heard
 
 
 @dataclass
@@ -40,11 +41,13 @@ class _Process:
     monotonic_ns: int
     paths: dict[int, str]
     sites: dict[int, bytes]
+    name: str = "?"
 
 
 def gather(readings: Sequence[Reading], *, unreadable: Sequence[str] = ()) -> Gathered:
     """Merge what could be read of a run's spool files. `unreadable` names the files that could not be read at all."""
     damage = [word for reading in readings for word in reading.damage] + list(unreadable)
+    damage += ["recording stopped before the program did: a write failed" for reading in readings if reading.gap]
     processes = [_process(order, reading, damage) for order, reading in enumerate(readings)]
     known = [process for process in processes if process.began_ns]
     began = min((process.began_ns for process in known), default=0)
@@ -54,7 +57,8 @@ def gather(readings: Sequence[Reading], *, unreadable: Sequence[str] = ()) -> Ga
         key=lambda pair: (pair[0].at_ns, pair[1].order),
     )
     result = _Numbering(zero).renumber(ordered, damage)
-    return Gathered(result.frames, began, result.decisions, damage)
+    tails = [tail for process in processes if (tail := _tail(process, zero)) is not None]
+    return Gathered(result.frames, began, result.decisions, damage, tails)
 
 
 def _process(order: int, reading: Reading, damage: list[str]) -> _Process:
@@ -65,14 +69,24 @@ def _process(order: int, reading: Reading, damage: list[str]) -> _Process:
         except FormatError as fault:
             damage.append(f"frame {number} of a spool file does not parse: {fault}")
     began = monotonic = 0
+    name = "?"
     for frame in frames:
         if frame.kind in (fr.RUN, fr.PROCESS):
             facts = values.decode(frame.payload)
             began, monotonic = facts["startedAt"], facts["monotonicNs"]
+            name = f"{facts.get('path', 'tacho run')} (pid {facts.get('pid', '-')})"
             break
     paths = {f.path: f.payload.decode() for f in frames if f.kind == fr.PATH}
     sites = {f.effect: f.payload for f in frames if f.kind == fr.SITE}
-    return _Process(order, frames, began, monotonic, paths, sites)
+    return _Process(order, frames, began, monotonic, paths, sites, name)
+
+
+def _tail(process: _Process, zero_ns: int) -> str | None:
+    """Say where the record of a process ends if its own last frame is missing: it was killed, or left by `os._exit`."""
+    if not process.frames or any(frame.kind == fr.ENDED for frame in process.frames):
+        return None
+    last = (process.frames[-1].at_ns - zero_ns) / 1e9
+    return f"process {process.name}: no last frame; it was last heard {last:.3f} s after the run began"
 
 
 class _Numbering:

@@ -29,7 +29,7 @@ LATE_S = 0.02
 REARM = 20
 
 
-class _Turn:
+class _Place:
     """One arrival's place: whose it is, and whether it has been given (or skipped)."""
 
     __slots__ = ("arrival", "done", "effect", "wake")
@@ -48,10 +48,10 @@ class Order:
         """`let_go(effect)` is called once for each effect whose recorded order could not be imposed."""
         pairs = [(arrival, effect) for effect in effects for arrival in effect.arrivals if _given(effect, arrival)]
         pairs.sort(key=lambda pair: pair[0].at_ns)
-        self._turns = [_Turn(effect, arrival) for arrival, effect in pairs]
+        self._slots = [_Place(effect, arrival) for arrival, effect in pairs]
         self._own: dict[int, list[int]] = {}
-        for place, turn in enumerate(self._turns):
-            self._own.setdefault(turn.effect.index, []).append(place)
+        for place, slot in enumerate(self._slots):
+            self._own.setdefault(slot.effect.index, []).append(place)
         self._front = 0
         self._issued: set[int] = set()
         self._free: set[int] = set()
@@ -105,7 +105,7 @@ class Order:
             try:
                 await future
             except BaseException:
-                self._turns[place].wake = None
+                self._slots[place].wake = None
                 raise
             finally:
                 timer.cancel()
@@ -119,9 +119,9 @@ class Order:
 
     def _take(self, place: int) -> bool:
         with self._lock:
-            turn = self._turns[place]
-            if turn.done or turn.effect.index in self._free:
-                turn.done = True
+            slot = self._slots[place]
+            if slot.done or slot.effect.index in self._free:
+                slot.done = True
                 return True
             if place != self._front:
                 return False
@@ -131,34 +131,34 @@ class Order:
 
     def _give(self, place: int) -> None:
         with self._lock:
-            wake = None if self._turns[place].done else self._done(place)
+            wake = None if self._slots[place].done else self._done(place)
         _call(wake)
 
     def _done(self, place: int) -> Callable[[], None] | None:
-        turn = self._turns[place]
-        turn.done, turn.wake = True, None
-        self._moved(turn.arrival.at_ns)
+        slot = self._slots[place]
+        slot.done, slot.wake = True, None
+        self._moved(slot.arrival.at_ns)
         return self._advance()
 
     def _register(self, place: int, wake: Callable[[], None]) -> bool:
         with self._lock:
-            turn = self._turns[place]
-            if place == self._front or turn.effect.index in self._free:
+            slot = self._slots[place]
+            if place == self._front or slot.effect.index in self._free:
                 return False
-            turn.wake = wake
+            slot.wake = wake
             return True
 
     def _advance(self) -> Callable[[], None] | None:
-        turns, front = self._turns, self._front
-        while front < len(turns) and turns[front].done:
+        places, front = self._slots, self._front
+        while front < len(places) and places[front].done:
             front += 1
         self._front = front
-        return turns[front].wake if front < len(turns) else None
+        return places[front].wake if front < len(places) else None
 
     def _skip(self, effect: Effect) -> None:
         for place in self._own.get(effect.index, ()):
-            if self._turns[place].wake is None:
-                self._turns[place].done = True
+            if self._slots[place].wake is None:
+                self._slots[place].done = True
 
     def _moved(self, recorded_ns: int) -> None:
         self._progress = monotonic()
@@ -167,12 +167,12 @@ class Order:
     def _patience(self) -> float:
         """Seconds without progress after which the recorded order is given up for what blocks the front."""
         with self._lock:
-            if self._front >= len(self._turns):
+            if self._front >= len(self._slots):
                 return GRACE_S
-            turn = self._turns[self._front]
-            awaited = turn.arrival.at_ns if turn.effect.index in self._issued else turn.effect.at_ns
+            slot = self._slots[self._front]
+            awaited = slot.arrival.at_ns if slot.effect.index in self._issued else slot.effect.at_ns
             gap = max(0.0, (awaited - self._recorded_ns) / 1e9)
-            if turn.effect.index in self._issued:
+            if slot.effect.index in self._issued:
                 gap = min(gap, LONGEST_GAP_S)  # its reader is late, and the gap may be the model's own latency
             return max(0.001, self._progress + GRACE_S + 2 * gap - monotonic())
 
@@ -181,16 +181,16 @@ class Order:
         if self._patience() > 0.001:
             return False
         with self._lock:
-            waiting = next((p for p in range(self._front, len(self._turns)) if self._turns[p].wake is not None), None)
+            waiting = next((p for p in range(self._front, len(self._slots)) if self._slots[p].wake is not None), None)
             if waiting is None:
                 return False
-            blockers = {turn.effect.index: turn.effect for turn in self._turns[self._front : waiting] if not turn.done}
-            blockers.pop(self._turns[waiting].effect.index, None)
+            blockers = {slot.effect.index: slot.effect for slot in self._slots[self._front : waiting] if not slot.done}
+            blockers.pop(self._slots[waiting].effect.index, None)
             for effect in blockers.values():
                 self._free.add(effect.index)
                 self._skip(effect)
             self._progress = monotonic()
-            wake = self._turns[waiting].wake
+            wake = self._slots[waiting].wake
             self._advance()
         for effect in blockers.values():
             self._let_go(effect)

@@ -17,11 +17,12 @@ from _thread import allocate_lock
 from collections import deque
 from time import perf_counter_ns
 
-from tachograph.comparison.headers import significant
-from tachograph.comparison.requests import Request, compare_requests, nearest
+from tachograph.comparison.leaves import as_json, first_difference, tree_of
+from tachograph.comparison.requests import Prepared, Request, compare_requests, nearest
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.formats.credentials import redact_headers, redact_url
+from tachograph.formats.value_view import view
 from tachograph.model.effect import HTTP, SUBPROCESS, Effect
 from tachograph.replay.ordering import Order
 from tachograph.seams import context, port
@@ -143,7 +144,7 @@ class Playback:
         self._report = report
         self._lock = allocate_lock()
         self._free: dict[int, Effect] = {effect.index: effect for effect in log.effects}
-        self._requests: dict[int, Request] = {}
+        self._requests: dict[int, Prepared] = {}
         self._exact: dict[Any, list[Effect]] = {}
         for effect in log.effects:
             if effect.kind == HTTP:
@@ -164,7 +165,7 @@ class Playback:
         began = perf_counter_ns()
         kept, _ = redact_headers(headers)
         shown, _ = redact_url(url)
-        request = Request(HTTP, method, shown, tuple(significant(kept)), body)
+        request = Prepared(Request(HTTP, method, shown, kept, body))
         path = context.here().path
         with self._lock:
             effect, notes = self._claim(request, path)
@@ -175,27 +176,28 @@ class Playback:
         self.spent_ns += perf_counter_ns() - began
         return Played(self, effect)
 
-    def _request_of(self, effect: Effect) -> Request:
+    def _request_of(self, effect: Effect) -> Prepared:
         known = self._requests.get(effect.index)
         if known is None:
-            headers = tuple(significant(effect.headers))
-            known = self._requests[effect.index] = Request(HTTP, effect.method, effect.url, headers, effect.body)
+            request = Request(HTTP, effect.method, effect.url, effect.headers, effect.body)
+            known = self._requests[effect.index] = Prepared(request)
         return known
 
     @staticmethod
-    def _key(request: Request) -> Any:
-        return request.method, request.url, request.headers, request.body
+    def _key(prepared: Prepared) -> Any:
+        request = prepared.request
+        return request.method, prepared.url, frozenset(prepared.headers.items()), request.body
 
-    def _claim(self, request: Request, path: str) -> tuple[Effect | None, list[str]]:
+    def _claim(self, request: Prepared, path: str) -> tuple[Effect | None, list[str]]:
         same = [effect for effect in self._exact.get(self._key(request), ()) if effect.index in self._free]
         if same:
             return self._pick(same, path), []
         meaning: list[tuple[Effect, list[str]]] = []
         for effect in self._free.values():
-            if effect.kind == HTTP and effect.method == request.method:
+            if effect.kind == HTTP and effect.method == request.request.method:
                 verdict = compare_requests(self._request_of(effect), request)
-                if verdict.level == "meaning":
-                    meaning.append((effect, list(verdict.notes)))
+                if verdict.level != "different":
+                    meaning.append((effect, list(verdict.notes) or ["same meaning"]))
         if not meaning:
             return None, []
         chosen = self._pick([effect for effect, _ in meaning], path)
@@ -211,19 +213,22 @@ class Playback:
         said = {"rung": rung, "path": path, "notes": notes}
         self._report(fr.SERVED, effect.index, values.encode(said))
 
-    def _missed(self, request: Request, path: str) -> None:
+    def _missed(self, prepared: Prepared, path: str) -> None:
+        request = prepared.request
         candidates = [effect for effect in self._log.effects if effect.kind == HTTP]
         said: dict[str, Any] = {
             "call": {"kind": HTTP, "method": request.method, "endpoint": request.url}, "path": path,
         }  # fmt: skip
         if candidates:
             free = [effect for effect in candidates if effect.index in self._free] or candidates
-            found = nearest(request, [self._request_of(effect) for effect in free])
+            found = nearest(prepared, [self._request_of(effect) for effect in free])
             if found is not None:
-                said["nearest"] = free[found[0]].index
-                leaf = found[1]
+                said["nearest"] = free[found.index].index
+                leaf = found.first
                 if leaf is not None:
-                    said["firstDifference"] = {"path": leaf.path, "recorded": leaf.recorded, "replayed": leaf.replayed}
+                    said["firstDifference"] = {
+                        "path": leaf.path, "recorded": as_json(leaf.recorded), "replayed": as_json(leaf.replayed),
+                    }  # fmt: skip
         self._miss(said)
 
     def _miss(self, said: dict[str, Any]) -> None:
@@ -296,9 +301,12 @@ class Playback:
         near = [one for one in near if one.index in self._free] or near
         if near:
             effect = next((one for one in near if one.path == path), near[0])
-            recorded, replayed = values.decode(effect.inputs), values.decode(inputs)
             said["nearest"] = effect.index
-            said["firstDifference"] = first_value_difference(recorded, replayed)
+            leaf = first_difference(tree_of(view(effect.inputs)), tree_of(view(inputs)), at="/input")
+            if leaf is not None:
+                said["firstDifference"] = {
+                    "path": leaf.path, "recorded": as_json(leaf.recorded), "replayed": as_json(leaf.replayed),
+                }  # fmt: skip
         self._miss(said)
 
     def unrestorable(self, effect: Effect, what: str) -> None:
@@ -322,14 +330,15 @@ class Playback:
         self._drifted[key] = self._drifted.get(key, 0) + 1
         return port.MISSING
 
-    def open(self, facts: dict[str, Any]) -> int:
-        """A decision opens again: the nth, in the run's order of opening on this path."""
+    def open(self, facts: dict[str, Any]) -> tuple[int, str | None]:
+        """A decision opens again: the nth on this path gets its recorded number and id."""
         path = context.here().path
         nth = self._opened[path] = self._opened.get(path, 0) + 1
         recorded = [fact for fact in self._log.of(fr.OPEN) if fact.path == path]
-        number = recorded[nth - 1].decision if nth <= len(recorded) else 0
+        again = recorded[nth - 1] if nth <= len(recorded) else None
+        number = again.decision if again is not None else 0
         self._report(fr.OPEN, number, values.encode({**facts, "path": path, "nth": nth}))
-        return number
+        return number, again.said["id"] if again is not None else None
 
     def tell(self, kind: int, decision: int, facts: dict[str, Any]) -> None:
         """What the program says of a decision, for the comparison."""
@@ -374,24 +383,9 @@ class Declared:
 
     def _outcome(self) -> Any:
         effect = self._effect
-        what = values.decode(effect.error or effect.value)
-        if values.is_unrestored(what):
-            self._playback.unrestorable(effect, repr(what))
+        restored = values.restore(effect.error or effect.value)
+        if restored.lost:
+            self._playback.unrestorable(effect, repr(restored.lost[0]))
         if effect.error:
-            raise what
-        return what
-
-
-def first_value_difference(recorded: Any, replayed: Any, at: str = "/input") -> dict[str, Any]:
-    """Return the first place at which two decoded inputs differ, with both values."""
-    if type(recorded) is type(replayed):
-        if isinstance(recorded, dict):
-            for key in [*recorded, *(key for key in replayed if key not in recorded)]:
-                here, there = recorded.get(key, None), replayed.get(key, None)
-                if values.encode(here) != values.encode(there) or (key in recorded) != (key in replayed):
-                    return first_value_difference(here, there, f"{at}/{key}")
-        if isinstance(recorded, (list, tuple)):
-            for place, (here, there) in enumerate(zip(recorded, replayed, strict=False)):
-                if values.encode(here) != values.encode(there):
-                    return first_value_difference(here, there, f"{at}/{place}")
-    return {"path": at, "recorded": recorded, "replayed": replayed}
+            raise restored.value
+        return restored.value

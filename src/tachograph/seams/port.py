@@ -99,8 +99,8 @@ if TYPE_CHECKING:
         def note(self, what: str, detail: str) -> None:
             """Something passed that no seam can see, or that a replay must not allow."""
 
-        def open(self, facts: dict[str, Any]) -> int:
-            """A decision opens; returns its number in this process."""
+        def open(self, facts: dict[str, Any]) -> tuple[int, str | None]:
+            """A decision opens; returns its number in this process and its id."""
 
         def tell(self, kind: int, decision: int, facts: dict[str, Any]) -> None:
             """The program says something about a decision."""

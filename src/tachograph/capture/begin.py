@@ -1,0 +1,40 @@
+"""`tachograph.install()`: record a process that was not started by `tacho run`.
+
+Its first frames say how it was started, so that a replay can start it again; its standard streams pass nobody, so a
+replay cannot compare what it wrote. What it leaves in the spool, the next `tacho` command takes in.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tachograph.capture.install import process_facts, record
+from tachograph.capture.facts import environment_facts, new_run_id
+from tachograph.errors import TachographError
+from tachograph.store.keyring import TAG
+from tachograph.store.location import find_store, open_store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def begin(*, store: str | None, agent: str | None) -> None:
+    """Start recording; where it cannot, say so on stderr and let the program go on (or raise, with TACHO_REQUIRE)."""
+    require = bool(os.environ.get("TACHO_REQUIRE"))
+    try:
+        folder = open_store(
+            find_store(os.getcwd(), store, environ=os.environ), create=True, environ=os.environ
+        )
+        facts: dict[str, Any] = {
+            **process_facts(), **environment_facts(os.environ), "cwd": os.getcwd(), "agent": agent,
+        }  # fmt: skip
+        record(
+            folder=folder.spool, run_id=new_run_id(), public=folder.intake_public_key,
+            tag_file=folder.keyring(os.environ).path(TAG), require=require, facts=facts,
+        )  # fmt: skip
+    except (OSError, TachographError) as fault:
+        if require:
+            raise
+        sys.stderr.write(f"tachograph: this process is not recorded ({fault}); it goes on\n")

@@ -1,0 +1,51 @@
+"""What a run says of itself: its id, its environment without credentials, the files that started it."""
+
+from __future__ import annotations
+
+import os
+from hashlib import sha256
+from time import time_ns
+
+from tachograph.formats.credentials import is_credential_variable, placeholder_like
+from tachograph.model.identity import mint
+from tachograph.seams import injection
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+_OWN = ("TACHO_STORE", "TACHO_QUIET", "TACHO_REQUIRE", "TACHO_PATH")
+
+
+def new_run_id() -> str:
+    """Mint the id of a run that starts now."""
+    return mint("run", at_ms=time_ns() // 1_000_000, chance=os.urandom(10))
+
+
+def environment_facts(environment: Mapping[str, str]) -> dict[str, Any]:
+    """Split an environment into what may be kept and the credentials of which only names and shapes are."""
+    kept: dict[str, str] = {}
+    shapes: dict[str, str] = {}
+    for name, value in environment.items():
+        if name in _OWN or name.startswith(injection.PREFIX):
+            continue
+        if is_credential_variable(name, value):
+            shapes[name] = placeholder_like(os.fsencode(value)).decode("latin-1")
+        else:
+            kept[name] = value
+    return {"environment": kept, "credentials": shapes}
+
+
+def entry_files(argv: list[str], cwd: str) -> dict[str, str]:
+    """Return path and SHA-256 of the files that argv names and that are there: the program's entry point and inputs."""
+    found = {}
+    for word in argv[1:] or argv:
+        path = os.path.join(cwd, word)
+        try:
+            if os.path.isfile(path) and os.path.getsize(path) <= 64 << 20:
+                with open(path, "rb") as file:
+                    found[path] = sha256(file.read()).hexdigest()
+        except (OSError, ValueError):
+            continue
+    return found

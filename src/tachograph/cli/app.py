@@ -1,0 +1,43 @@
+"""The typer application: every verb but `run`, which must start faster than typer imports."""
+
+from __future__ import annotations
+
+import typer
+
+from tachograph.cli.commands import demo, diff, doctor, ls, model, replay, show
+
+app = typer.Typer(
+    name="tacho",
+    help="Find the input that made your agent fail. Prove it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@app.callback()
+def _root() -> None:
+    """Find the input that made your agent fail. Prove it."""
+
+
+@app.command(
+    "run",
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    help="Run a program under capture: tacho run [--agent ID] [--require-capture] [--] CMD...",
+)
+def _run() -> None:
+    """Listed for `--help`; `cli.main` recognises it before typer is imported."""
+
+
+app.command("ls", help="List decisions, newest first.")(ls.ls)
+app.command("show", help="Show one decision: timeline, context with origins, raw bytes.")(show.show)
+app.command(
+    "replay",
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    help="Run a decision again in a closed world and say what differs first.",
+)(replay.replay)
+app.command("diff", help="Compare two decisions leaf by leaf.")(diff.diff)
+app.command("doctor", help="Say what will be seen here, what not, and how the store is.")(doctor.doctor)
+app.command("demo", help="The whole story on a real small model.")(demo.demo)
+app.add_typer(model.app, name="model")

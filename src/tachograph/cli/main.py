@@ -1,0 +1,45 @@
+"""The `tacho` command: finds the verb, and imports no more than that verb needs.
+
+`tacho run` must start a program within a quarter of a second, so it is recognised before anything else is imported; all
+other verbs go through typer. Errors become one line on stderr (or one JSON document, with `--json`) and an exit code:
+0 answered or equivalent, 1 divergence or failed verification, 2 usage, 3 refused, 4 damaged store, 5 an effect went out
+that should not have, 6 undecided, 130 interrupted. `run` exits as the program did.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tachograph.errors import TachographError
+
+
+def entry() -> None:
+    """Run the command line of this process and exit."""
+    words = sys.argv[1:]
+    try:
+        if words[:1] == ["run"]:
+            from tachograph.cli.commands.run import run
+
+            run(words[1:])
+        from tachograph.cli.app import app
+
+        app()
+    except TachographError as fault:
+        fail(fault, as_json="--json" in words)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output has gone: nothing is left to say
+        sys.exit(0)
+
+
+def fail(fault: TachographError, *, as_json: bool) -> None:
+    """Print an error where it belongs and exit with its code."""
+    if as_json:
+        import json
+
+        said = {"error": {"code": fault.code, "message": str(fault), "reason": getattr(fault, "reason", fault.code)}}
+        sys.stdout.write(json.dumps(said) + "\n")
+    else:
+        sys.stderr.write(f"tacho: {fault}\n")
+    sys.exit(fault.exit_code)

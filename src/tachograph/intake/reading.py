@@ -1,0 +1,75 @@
+"""Captures read back: the logs of a run as a value, with what views need of them.
+
+Logs come verified from the store (a changed byte is refused there). Values are read without importing anything: a
+class that the program had stays a marker here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from tachograph.comparison.leaves import as_json
+from tachograph.formats import frame as fr
+from tachograph.formats.effect_log import EffectLog, read_effect_log
+from tachograph.formats.value_view import view
+from tachograph.intake.readings import answer_of, request_of
+from tachograph.intake.skeleton import coverage
+from tachograph.model.effect import Effect
+
+
+@dataclass
+class Captured:
+    """One decision, with everything that its run recorded. `number` is its place in the run, 0 where it is the run."""
+
+    decision_id: str
+    run_id: str
+    number: int
+    logs: list[bytes]
+    state: str = "sealed"
+    notes: list[str] = field(default_factory=list)
+
+    @cached_property
+    def log(self) -> EffectLog:
+        """The run's effects, draws and facts."""
+        return read_effect_log(self.logs)
+
+    @property
+    def effects(self) -> list[Effect]:
+        """The decision's own effects."""
+        return [effect for effect in self.log.effects if self.number in (0, effect.decision)]
+
+    @property
+    def damage(self) -> list[str]:
+        """What was lost or changed before sealing, in words."""
+        return [word for about in self.log.about for word in about["damage"]]
+
+    @property
+    def coverage(self) -> dict[str, Any]:
+        """What was seen, and what bypassed the recorder."""
+        bypassed = [fact.said for fact in self.log.of(fr.NOTE) if fact.said["what"] != "started"]
+        return {**coverage(self.log), "bypassed": bypassed}
+
+    @property
+    def ended(self) -> dict[str, Any] | None:
+        """How the run ended, where `tacho run` saw it."""
+        return next((fact.said for fact in self.log.of(fr.ENDED) if fact.flags == 1), None)
+
+    @property
+    def output(self) -> str | None:
+        """The final output: as declared, else the last model answer's text, else stdout where no model was called."""
+        said = [fact.said for fact in self.log.of(fr.OUTPUT) if fact.decision == self.number]
+        if said:
+            return str(said[-1]["text"])
+        answers = [answer for effect in self.effects if (answer := answer_of(effect)) is not None]
+        if answers:
+            return answers[-1].final_text
+        if self.number == 0 and not any(request_of(effect) for effect in self.effects):
+            return self.log.streams[1].decode("utf-8", "backslashreplace")
+        return None
+
+
+def plainly(data: bytes) -> Any:
+    """Read an encoded value as JSON can show it; nothing is imported to do so."""
+    return as_json(view(data)) if data else None

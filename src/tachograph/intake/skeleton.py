@@ -1,0 +1,173 @@
+"""The skeleton of a capture: the closed list of fields that may stand in the journal (contracts/capture-v1.md, rule 3).
+
+Everything that could name a person or quote a content stays in the encrypted log: the journal's payload holds names and
+versions of models, counts, order, statuses, how things ended, and nothing else. Numbers are counted from the log, never
+taken from the program. The payload is the RFC 8785 form of this mapping.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+from urllib.parse import urlsplit
+
+from tachograph import __version__
+from tachograph.formats import frame as fr
+from tachograph.formats.effect_log import EffectLog
+from tachograph.intake.readings import answer_of, request_of
+from tachograph.model.effect import TOOL, Effect
+
+LONGEST = 1024  # bytes of a skeleton string (rule 3)
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What a capture's skeleton says, and the two content texts that a list shows beside it."""
+
+    payload: dict[str, Any]
+    title: str
+    user: str | None
+    session: str | None
+    tools: tuple[str, ...]
+
+
+def outline(log: EffectLog, *, run_id: str, decision_id: str, number: int, opened: dict[str, Any]) -> Outline:
+    """Read a capture's skeleton from its log (of a decision, or of a run that is its own decision)."""
+    effects = [effect for effect in log.effects if number in (0, effect.decision)]
+    model_calls = [effect for effect in effects if request_of(effect) is not None]
+    tools = tuple(effect.name for effect in effects if effect.kind == TOOL)
+    asked = sum(len(answer.tool_calls) for effect in model_calls if (answer := answer_of(effect)) is not None)
+    ended = _ended(log, number)
+    failure = _failure(log, number, ended)
+    began_ns = log.about[0]["beganNs"] if log.about else 0
+    opened_at = next((fact.at_ns for fact in log.of(fr.OPEN) if fact.decision == number), 0)
+    payload = {
+        "version": "replay/v1",
+        "decisionId": decision_id,
+        "runId": run_id,
+        "agentId": _short(opened.get("agent")) or _agent_of(log),
+        "capturedAt": rfc3339(began_ns + opened_at),
+        "captureLevel": "damaged" if log.about and log.about[0]["damage"] else "full",
+        "captureReason": "failed" if failure else "window",
+        "recorder": {"name": "tachograph", "version": __version__},
+        "counts": {"effects": len(effects), "modelCalls": len(model_calls), "toolCalls": len(tools) or asked,
+                   "draws": len(log.draws)},
+        "modelCalls": [_model_call(effect) for effect in model_calls],
+        "effects": [_effect(effect) for effect in effects],
+        "coverage": coverage(log),
+    }  # fmt: skip
+    stop = _stop(log, number, model_calls)
+    if stop is not None:
+        payload["stopReason"] = stop
+    if ended is not None:
+        payload["exitCode"] = ended["exitCode"]
+    if failure:
+        payload["failure"] = failure
+    return Outline(payload, title_of(log, number, opened), opened.get("user"), opened.get("session"), tools)
+
+
+def rfc3339(at_ns: int) -> str:
+    """Return a wall-clock time in nanoseconds since 1970 as RFC 3339 UTC with milliseconds and `Z`."""
+    moment = datetime.fromtimestamp(at_ns // 1_000_000 / 1000, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at_ns // 1_000_000 % 1000:03d}Z"
+
+
+def coverage(log: EffectLog) -> dict[str, Any]:
+    """Count what was seen and what bypassed the recorder; kinds and numbers only, no addresses."""
+    bypassed: dict[str, int] = {}
+    for fact in log.of(fr.NOTE):
+        what = fact.said["what"]
+        if what != "started":
+            bypassed[what] = bypassed.get(what, 0) + 1
+    counted = [{"what": what, "count": count} for what, count in sorted(bypassed.items())]
+    seen = len(log.effects)
+    return {"seen": seen, "bypassed": counted, "damage": len(log.about[0]["damage"]) if log.about else 0}
+
+
+def title_of(log: EffectLog, number: int, opened: dict[str, Any]) -> str:
+    """One line of content that tells a person which decision this is: the request, else the last user message, else argv."""
+    request = opened.get("request")
+    if isinstance(request, str) and request.strip():
+        return _line(request)
+    for effect in log.effects:
+        reading = request_of(effect) if number in (0, effect.decision) else None
+        users = [message.text for message in reading.messages if message.role == "user"] if reading else []
+        if users and users[-1].strip():
+            return _line(users[-1])
+    run = log.first(fr.RUN) or log.first(fr.PROCESS)
+    return _line(" ".join(str(word) for word in run.get("argv", ())))
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:200]
+
+
+def _short(text: Any) -> str | None:
+    if not isinstance(text, str) or not text or len(text.encode("utf-8", "surrogatepass")) > LONGEST:
+        return None
+    return text if text.isprintable() else None
+
+
+def _agent_of(log: EffectLog) -> str:
+    """`agt_` and 16 hex of the entry point's digest (contract, `agentId`), or of its name where no file was seen."""
+    run = log.first(fr.RUN) or log.first(fr.PROCESS)
+    given = _short(run.get("agent"))
+    if given:
+        return given
+    files = run.get("files") or {}
+    first = next(iter(files.values()), None) or sha256(" ".join(map(str, run.get("argv", ()))).encode()).hexdigest()
+    return f"agt_{first[:16]}"
+
+
+def _ended(log: EffectLog, number: int) -> dict[str, Any] | None:
+    if number != 0:
+        return None
+    return next((fact.said for fact in log.of(fr.ENDED) if fact.flags == 1), None)
+
+
+def _failure(log: EffectLog, number: int, ended: dict[str, Any] | None) -> str | None:
+    """Which of the four ways to fail holds, first that does (DESIGN section 1, failure indicator)."""
+    if any(fact.decision == number for fact in log.of(fr.FAIL)):
+        return "declared"
+    if any(fact.decision == number and "raised" in fact.said for fact in log.of(fr.CLOSE)):
+        return "exception"
+    if any(fact.decision == number and fact.said.get("stopReason") == "error" for fact in log.of(fr.OUTPUT)):
+        return "stop_reason"
+    if ended is not None and ended["exitCode"] != 0:
+        return "exit_code"
+    return None
+
+
+def _stop(log: EffectLog, number: int, model_calls: list[Effect]) -> str | None:
+    said = [fact.said for fact in log.of(fr.OUTPUT) if fact.decision == number]
+    if said:
+        return str(said[-1]["stopReason"])
+    answer = answer_of(model_calls[-1]) if model_calls else None
+    return answer.stop_reason if answer is not None else None
+
+
+def _effect(effect: Effect) -> dict[str, Any]:
+    said: dict[str, Any] = {"kind": effect.kind, "ended": effect.ended}
+    if effect.parent:
+        said["parent"] = effect.parent
+    if effect.status:
+        said["status"] = effect.status
+    return said
+
+
+def _model_call(effect: Effect) -> dict[str, Any]:
+    request, answer = request_of(effect), answer_of(effect)
+    place = urlsplit(effect.url)
+    said: dict[str, Any] = {"endpoint": _short(f"{place.scheme}://{place.hostname or ''}") or "unavailable"}
+    model = _short(request.model) if request is not None else None
+    if model:
+        said["model"] = model
+    if answer is not None and answer.usage:
+        said["usage"] = {
+            name: value for name, value in answer.usage.items() if type(value) is int and abs(value) < 1 << 53
+        }  # fmt: skip
+    return said
+
+

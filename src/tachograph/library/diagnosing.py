@@ -1,0 +1,110 @@
+"""`doctor`: what a recording here will see, what it will not, and how the store is. Looked at now, never remembered."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+from tachograph import __version__
+from tachograph.errors import TachographError
+from tachograph.formats.answers.doctor import DoctorAnswer, SeamItem
+
+WATCHED = {
+    "httpx": "transports, sync and async",
+    "httpx2": "transports, sync and async",
+    "openai": "through httpx2",
+}
+UNWATCHED = {
+    "requests": "http.client has no seam yet: counted as bypassed, a replay refuses",
+    "aiohttp": "has no seam yet: counted as bypassed, a replay refuses",
+    "boto3": "http.client has no seam yet: counted as bypassed, a replay refuses",
+    "grpcio": "native sockets: not seen at all",
+    "websockets": "has no seam: its connections are counted as bypassed",
+    "pycurl": "native sockets: not seen at all",
+}
+ALSO_THROUGH_HTTPX2 = ("anthropic", "google-genai", "mcp")
+NOT_SEEN = [
+    "gRPC, websockets, native clients (libcurl, database drivers in C): no seam",
+    "http.client, requests, urllib, aiohttp: no seam yet; each connection counts as bypassed and the replay is refused",
+    "children started with -I, -E or -S, frozen programs, programs that are not Python: played by a stub, not watched inside",
+    "files that the program reads or writes: not kept yet",
+    "sleeps: waited for in a replay too",
+]
+NOT_REPRODUCIBLE = [
+    "object addresses (id(), default repr)",
+    "random numbers of native generators (numpy, torch) and of uuid_utils",
+    "thread scheduling",
+]
+
+
+def installed(name: str) -> str | None:
+    """Return the version of an installed distribution, or None."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def seams() -> list[SeamItem]:
+    """Say of each client library that people use whether it is installed here and watched."""
+    items = [SeamItem(name=name, installed=installed(name), watched=True, how=how) for name, how in WATCHED.items()]
+    for name in ALSO_THROUGH_HTTPX2:
+        found = installed(name)
+        items.append(SeamItem(name=name, installed=found, watched=True, how="through httpx2, where it sits on it"))
+    for name, how in UNWATCHED.items():
+        items.append(SeamItem(name=name, installed=installed(name), watched=False, how=how))
+    return items
+
+
+def command() -> tuple[str | None, bool]:
+    """Return the `tacho` on PATH and whether it is ours: another distribution owns a script of that name."""
+    found = shutil.which("tacho")
+    if found is None:
+        return None, False
+    try:
+        with open(found, "rb") as file:
+            return found, b"tachograph" in file.read(4096)
+    except OSError:
+        return found, False
+
+
+def confinement() -> dict[str, str]:
+    """What a replay here is closed by."""
+    return {
+        "network": "Python: an audit hook refuses every connection, probed from inside before the program starts",
+        "programs": "Python: starting an unrecorded program is refused; recorded ones are played by a stub",
+        "files": "open: what a replayed program writes is really written",
+        "native code": "open: system calls made without Python are not stopped (no kernel-closed world yet)",
+    }
+
+
+def diagnose(*, store_facts: dict[str, str | int | None], leftovers: list[str], problems: list[str]) -> DoctorAnswer:
+    """Put the answer together."""
+    where, ours = command()
+    found = list(problems)
+    if where is not None and not ours:
+        found.append(f"the `tacho` on PATH ({where}) is another package's: call `tachograph` or `python -m tachograph`")
+    if sys.flags.isolated or sys.flags.no_site:
+        found.append("this interpreter runs isolated: children that inherit its flags will not be watched")
+    if os.environ.get("PYTHONNOUSERSITE") is None and sys.version_info < (3, 11):
+        found.append("Tachograph needs Python 3.11 or later")
+    return DoctorAnswer(
+        version=__version__,
+        python=".".join(map(str, sys.version_info[:3])),
+        command=where,
+        commandIsOurs=ours,
+        seams=seams(),
+        notSeen=NOT_SEEN,
+        notReproducible=NOT_REPRODUCIBLE,
+        confinement=confinement(),
+        store=store_facts,
+        leftovers=leftovers,
+        problems=found,
+    )
+
+
+def word_of(fault: BaseException) -> str:
+    """Say a fault in one line, with its code where it has one."""
+    return f"{fault.code}: {fault}" if isinstance(fault, TachographError) else f"{type(fault).__name__}: {fault}"

@@ -1,0 +1,164 @@
+"""The engine: start the program again in a closed world, hand it the tape, and collect what it did.
+
+The tape and the report share one memory file that is never on disk: the child reads its first part and appends frames
+to it, so a report survives whatever the child does. After the first miss the child has 5 s; after 100 misses, or when
+nothing moves for longer than the whole recorded run took and 30 s more, it is ended, and the result says so.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from tachograph.capture import supervisor
+from tachograph.errors import FormatError
+from tachograph.formats import frame as fr
+from tachograph.formats import values
+from tachograph.seams import injection
+
+if TYPE_CHECKING:
+    from tachograph.formats.effect_log import EffectLog
+    from tachograph.replay.plan import Launch
+
+REPLAY = "tachograph.replay.child"
+AFTER_MISS_S = 5.0
+MOST_MISSES = 100
+STILL_S = 30.0
+
+
+@dataclass
+class Outcome:
+    """What a replayed program did: its end, its streams, and the frames of its report."""
+
+    exit_code: int
+    signal: int | None
+    stdout: bytes
+    stderr: bytes
+    ended_by: str | None
+    duration_s: float
+    frames: list[fr.Frame] = field(default_factory=list)
+
+    def of(self, kind: int) -> list[tuple[fr.Frame, Any]]:
+        """Return the report's frames of one kind, decoded."""
+        return [(f, values.decode(f.payload) if f.payload else None) for f in self.frames if f.kind == kind]
+
+
+class _Watch:
+    """Collects the program's output, and decides when a replay that went astray is over."""
+
+    def __init__(self, report: _Report, patience_s: float) -> None:
+        self.out: list[bytes] = []
+        self.err: list[bytes] = []
+        self._report = report
+        self._patience_s = patience_s
+        self._moved = monotonic()
+        self._missed_at = 0.0
+
+    def wrote(self, stream: str, data: bytes) -> None:
+        (self.out if stream == "stdout" else self.err).append(data)
+        self._moved = monotonic()
+
+    def read(self, data: bytes) -> None:
+        """What it is fed is known."""
+
+    def started(self, pid: int) -> None:
+        """It runs."""
+
+    def tick(self) -> str | None:
+        """Say why the child must be ended now, or None."""
+        frames, now = self._report.take(), monotonic()
+        if frames:
+            self._moved = now
+        if self._report.misses and not self._missed_at:
+            self._missed_at = now
+        if self._report.misses >= MOST_MISSES:
+            return f"{MOST_MISSES} misses"
+        if self._missed_at and now - self._missed_at > AFTER_MISS_S:
+            return f"still running {AFTER_MISS_S:.0f} s after its first miss"
+        if now - self._moved > self._patience_s:
+            return f"no progress for {self._patience_s:.0f} s"
+        return None
+
+
+class _Report:
+    """The report as it grows behind the tape."""
+
+    def __init__(self, fd: int, start: int) -> None:
+        self._fd = fd
+        self._at = start
+        self.frames: list[fr.Frame] = []
+        self.misses = 0
+
+    def take(self) -> int:
+        """Read the frames that came since the last time; returns how many."""
+        taken, end = 0, os.fstat(self._fd).st_size
+        data = os.pread(self._fd, end - self._at, self._at) if end > self._at else b""
+        at = 0
+        while at + 4 <= len(data):
+            (length,) = fr.LENGTH.unpack_from(data, at)
+            if at + 4 + length > len(data):
+                break
+            try:
+                frame = fr.read_frame(data[at + 4 : at + 4 + length])
+            except FormatError:
+                break
+            self.misses += frame.kind == fr.MISS
+            self.frames.append(frame)
+            at += 4 + length
+            taken += 1
+        self._at += at
+        return taken
+
+
+def _memory_file(tape: bytes) -> int:
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("tachograph-tape", 0)
+    else:
+        with tempfile.TemporaryFile() as file:  # unlinked before its first byte
+            fd = os.dup(file.fileno())
+    rest = memoryview(tape)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+    import fcntl
+
+    fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_APPEND)
+    return fd
+
+
+def run_again(plan: Launch, tape: bytes, log: EffectLog) -> Outcome:
+    """Start the planned program over the tape and wait for its end. Raises OSError if it cannot be started at all."""
+    fd = _memory_file(tape)
+    try:
+        report = _Report(fd, len(tape))
+        last = max((arrival.at_ns for effect in log.effects for arrival in effect.arrivals), default=0)
+        watch = _Watch(report, STILL_S + 2 * last / 1e9)
+        settings = {"TAPE": str(fd), "TAPE_SIZE": str(len(tape)), "LIBS": injection.libraries()}
+        environment = {**plan.environment, "PYTHONHASHSEED": plan.hash_seed}
+        began = monotonic()
+        ending = supervisor.supervise(
+            plan.argv,
+            env=injection.inject(environment, entry=REPLAY, settings=settings),
+            cwd=plan.cwd,
+            umask=plan.umask,
+            kinds=supervisor.StreamKinds(**plan.kinds, columns=plan.columns, rows=plan.rows),
+            watcher=watch,
+            pass_fds=(fd,),
+            stdin_bytes=plan.stdin,
+            forward=False,
+            on_tick=watch.tick,
+        )
+        report.take()
+        return Outcome(
+            exit_code=ending.exit_code, signal=ending.signal, stdout=b"".join(watch.out), stderr=b"".join(watch.err),
+            ended_by=getattr(ending, "ended_by", None), duration_s=monotonic() - began, frames=report.frames,
+        )  # fmt: skip
+    finally:
+        os.close(fd)
+
+
+def tape_of(logs: list[bytes]) -> bytes:
+    """Return the tape of a run: its logs, one behind the other (the reader merges them by time)."""
+    return b"".join(logs)

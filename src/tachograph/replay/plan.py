@@ -1,0 +1,93 @@
+"""The plan of a replay: what will be started, and what each boundary will do; or why nothing is.
+
+Pure but for reading today's environment and files, which come in as arguments. A refusal is a typed result: it says
+which boundary was not recorded, or what the record lacks, and what would help.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tachograph.formats import frame as fr
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tachograph.formats.effect_log import EffectLog
+
+BASIS = "sealed_program_rerun"
+RECORDED, NOT_USED = "recorded_outputs", "not_used"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a replay was not attempted: `reason` is a stable code."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What will be started, and in which world."""
+
+    argv: list[str]
+    cwd: str
+    umask: int
+    environment: dict[str, str]
+    placeholders: list[str]
+    hash_seed: str
+    stdin: bytes
+    kinds: dict[str, str]
+    columns: int
+    rows: int
+    boundaries: dict[str, str] = field(default_factory=dict)
+
+
+def make_plan(
+    log: EffectLog, *, environment: Mapping[str, str], cwd: str | None = None, command: Sequence[str] | None = None
+) -> Launch | Refusal:
+    """Plan the replay of a run from its log. `environment` is today's: it lends credentials that the record never held."""
+    facts = log.first(fr.RUN) or _from_process(log)
+    argv = list(command or facts.get("argv", ()))
+    if not argv:
+        return Refusal("no_entry_point", "the record does not say how the program was started, so it cannot be run again")
+    unclaimed = [fact.said for fact in log.of(fr.NOTE) if fact.said["what"] in UNCLAIMED]
+    if unclaimed:
+        first = unclaimed[0]
+        return Refusal(
+            "unrecorded_boundary",
+            f"the program made {len(unclaimed)} connection(s) that no seam recorded (first: {first['what']} "
+            f"{first['detail']}); its answers are not in the record, so a closed replay cannot give them",
+        )
+    recorded = dict(facts.get("environment", {}))
+    shapes: dict[str, str] = facts.get("credentials", {})
+    placeholders = [name for name in shapes if name not in environment]
+    lent = {name: environment.get(name, shape) for name, shape in shapes.items()}
+    kinds = {e.kind for e in log.effects}
+    return Launch(
+        argv=argv,
+        cwd=cwd or facts.get("cwd", "."),
+        umask=facts.get("umask", 0o022),
+        environment={**recorded, **lent},
+        placeholders=placeholders,
+        hash_seed=facts.get("hashSeed", "") or "random",
+        stdin=log.streams[0],
+        kinds=facts.get("streams", {"stdin": "null", "stdout": "pipe", "stderr": "pipe"}),
+        columns=facts.get("columns", 80),
+        rows=facts.get("rows", 24),
+        boundaries={kind: RECORDED if kind in kinds else NOT_USED for kind in BOUNDARIES},
+    )
+
+
+BOUNDARIES = ("http", "subprocess", "tool", "retrieval", "external")
+UNCLAIMED = ("socket.connect", "socket.sendto", "socket.sendmsg")
+
+
+def _from_process(log: EffectLog) -> dict[str, Any]:
+    """Where `tachograph.install()` recorded and no `tacho run` did: the process's own account of how it was started."""
+    said = log.first(fr.PROCESS)
+    if not said.get("argv"):
+        return {}
+    return {**said, "argv": [said["executable"], *said["argv"][1:]]}

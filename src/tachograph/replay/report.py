@@ -1,0 +1,275 @@
+"""From what a replayed program did to the answer: equivalent or not, and where it first differs.
+
+Equivalent means (DESIGN section 6): every effect of each task path consumed once and in order, no miss, no attempt to
+get out, the same exit status, stdout bytes and decision outputs. Informational: stderr, durations, order between
+paths, drift. After the first miss, later differences are marked as its consequences.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tachograph.formats import frame as fr
+from tachograph.formats import values
+from tachograph.formats.answers.parts import DivergenceItem, Unavailable
+from tachograph.formats.answers.replay import (
+    AttemptItem,
+    CallItem,
+    Confinement,
+    FirstDifference,
+    MissItem,
+    ReplayAnswer,
+    ReplayOutcome,
+    UnconsumedItem,
+)
+from tachograph.replay.plan import BASIS
+
+if TYPE_CHECKING:
+    from tachograph.formats.effect_log import EffectLog
+    from tachograph.replay.engine import Outcome
+    from tachograph.replay.plan import Launch
+
+CANNOT_CLOSE = (
+    "system calls made by native code without Python (a kernel-closed world is not built yet)",
+    "files: what the program writes is really written",
+)
+
+
+def judge(
+    *, replay_id: str, decision_id: str, log: EffectLog, plan: Launch, outcome: Outcome,
+    inputs_changed: list[dict[str, Any]], origin_state: str, decision: int,
+) -> ReplayAnswer:  # fmt: skip
+    """Compare a replay with the record and return the answer."""
+    misses = [_miss(said) for _, said in outcome.of(fr.MISS)]
+    attempts = [_attempt(said) for _, said in outcome.of(fr.ATTEMPT)]
+    served = outcome.of(fr.SERVED)
+    unconsumed = _unconsumed(log, {frame.effect for frame, _ in served})
+    divergences = [
+        *_missed(misses, decision),
+        *_unread(outcome),
+        *_out_of_order(log, served),
+        *_ends(log, outcome),
+        *_outputs(log, outcome),
+    ]
+    if misses:
+        first = divergences[0]
+        divergences = [first, *(item.model_copy(update={"consequence": True}) for item in divergences[1:])]
+    ready = outcome.of(fr.READY)
+    notes = _notes(log, outcome, plan, served, bool(ready))
+    if not ready:
+        divergences.append(_divergence("/replay/started", "watched", "the program never started under watch"))
+    equivalent = not (divergences or misses or attempts or unconsumed or outcome.ended_by)
+    return ReplayAnswer(
+        replayId=replay_id,
+        decisionId=decision_id,
+        comparison_basis=BASIS,
+        origin_state=origin_state,
+        plan=plan.boundaries,
+        equivalent=equivalent,
+        divergences=divergences,
+        misses=misses,
+        unconsumed=unconsumed,
+        attempts=attempts,
+        drift=_drift(outcome),
+        inputsChanged=inputs_changed,
+        liveEffects=0,
+        modelCallsSent=0,
+        confinement=_confinement(ready[0][1] if ready else {}),
+        fidelity=Unavailable(reason="fidelity assessment is not built yet"),
+        outcome=ReplayOutcome(
+            exitCode=outcome.exit_code,
+            stdout=_text(outcome.stdout),
+            stderr=_text(outcome.stderr),
+            endedBy=outcome.ended_by,
+        ),
+        served=len(served),
+        notes=notes,
+        timings=_timings(outcome),
+    )
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")
+
+
+def _divergence(path: str, original: Any, replay: Any, *, effect: int | None = None) -> DivergenceItem:
+    return DivergenceItem(path=path, original=original, replay=replay, severity="critical", effect=effect)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON can hold: what it cannot is shown as Python would write it."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, bytes):
+        return _text(value)
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return repr(value) if not isinstance(value, float) or value != value else value
+
+
+def _miss(said: dict[str, Any]) -> MissItem:
+    leaf = said.get("firstDifference")
+    return MissItem(
+        effect=said.get("nearest"),
+        call=CallItem(**said["call"]),
+        nearest=said.get("nearest"),
+        firstDifference=None
+        if leaf is None
+        else FirstDifference(path=leaf["path"], recorded=_plain(leaf["recorded"]), replayed=_plain(leaf["replayed"])),
+    )
+
+
+def _attempt(said: dict[str, Any]) -> AttemptItem:
+    return AttemptItem(what=said["what"], where=said["where"], stoppedBy=said["stoppedBy"])
+
+
+def _missed(misses: list[MissItem], decision: int) -> list[DivergenceItem]:
+    items = []
+    for miss in misses:
+        leaf = miss.firstDifference
+        where = f"/effects/{miss.nearest}" if miss.nearest else "/effects"
+        if leaf is None:
+            call = f"{miss.call.method or miss.call.kind} {miss.call.endpoint}"
+            items.append(_divergence(where, None, call, effect=miss.nearest))
+        else:
+            side = "" if leaf.path.startswith(("/answer", "/input", "/output")) else "/request"
+            items.append(_divergence(f"{where}{side}{leaf.path}", leaf.recorded, leaf.replayed, effect=miss.nearest))
+    return items
+
+
+def _unconsumed(log: EffectLog, served: set[int]) -> list[UnconsumedItem]:
+    return [
+        UnconsumedItem(effect=effect.index, kind=effect.kind, summary=effect.summary)
+        for effect in log.effects
+        if effect.index not in served
+    ]
+
+
+def _unread(outcome: Outcome) -> list[DivergenceItem]:
+    return [
+        _divergence(f"/effects/{frame.effect}/answer/chunksRead", said["recorded"], said["read"], effect=frame.effect)
+        for frame, said in outcome.of(fr.CHUNK)
+    ]
+
+
+def _out_of_order(log: EffectLog, served: list[tuple[fr.Frame, Any]]) -> list[DivergenceItem]:
+    """On each replayed path, effects that were recorded on one path must come in their recorded order."""
+    recorded_path = {effect.index: effect.path for effect in log.effects}
+    last: dict[tuple[str, str], int] = {}
+    items = []
+    for frame, said in served:
+        if "inside" in said:
+            continue
+        key = said["path"], recorded_path[frame.effect]
+        before = last.get(key, 0)
+        if frame.effect < before:
+            path = f"/paths/{said['path']}/order"
+            items.append(_divergence(path, f"{frame.effect} before {before}", f"{before} before {frame.effect}"))
+        last[key] = max(before, frame.effect)
+    return items
+
+
+def _ends(log: EffectLog, outcome: Outcome) -> list[DivergenceItem]:
+    items = []
+    ended = next((fact.said for fact in log.of(fr.ENDED) if fact.flags == 1), None)
+    if ended is not None and ended["exitCode"] != outcome.exit_code:
+        items.append(_divergence("/outcome/exitCode", ended["exitCode"], outcome.exit_code))
+    if ended is not None and log.streams[1] != outcome.stdout:
+        items.append(_stream_difference(log.streams[1], outcome.stdout))
+    if outcome.ended_by:
+        items.append(_divergence("/outcome/endedBy", None, outcome.ended_by))
+    return items
+
+
+def _stream_difference(recorded: bytes, replayed: bytes) -> DivergenceItem:
+    ours, theirs = recorded.split(b"\n"), replayed.split(b"\n")
+    for number, (here, there) in enumerate(zip(ours, theirs, strict=False)):
+        if here != there:
+            return _divergence(f"/outcome/stdout/lines/{number}", _text(here), _text(there))
+    number = min(len(ours), len(theirs))
+    here = _text(ours[number]) if number < len(ours) else None
+    there = _text(theirs[number]) if number < len(theirs) else None
+    return _divergence(f"/outcome/stdout/lines/{number}", here, there)
+
+
+_SAID = {fr.OUTPUT: "output", fr.CONFIGURE: "configuration", fr.FAIL: "failure", fr.CLOSE: "outcome"}
+
+
+def _outputs(log: EffectLog, outcome: Outcome) -> list[DivergenceItem]:
+    """What the program said of each decision, in order: outputs, configuration, failures, how it closed."""
+    items = []
+    recorded = [fact for fact in log.of(*_SAID)]
+    replayed = [frame for frame in outcome.frames if frame.kind in _SAID]
+    for number in sorted({fact.decision for fact in recorded} | {frame.effect for frame in replayed}):
+        ours = [(fact.kind, fact.payload) for fact in recorded if fact.decision == number]
+        theirs = [(frame.kind, frame.payload) for frame in replayed if frame.effect == number]
+        for place in range(max(len(ours), len(theirs))):
+            here = ours[place] if place < len(ours) else None
+            there = theirs[place] if place < len(theirs) else None
+            if here != there:
+                kind = _SAID[(here or there or (fr.OUTPUT, b""))[0]]
+                items.append(_divergence(f"/decisions/{number}/{kind}", _said(here), _said(there)))
+                break
+    opened, again = len(log.of(fr.OPEN)), len(outcome.of(fr.OPEN))
+    if opened != again:
+        items.append(_divergence("/decisions", opened, again))
+    return items
+
+
+def _said(item: tuple[int, bytes] | None) -> Any:
+    return None if item is None else _plain(values.decode(item[1]))
+
+
+def _drift(outcome: Outcome) -> list[dict[str, Any]]:
+    drift = [
+        {"kind": one["site"][0], "path": one["path"], "site": f"{one['site'][1]}:{one['site'][2]}", "line": one["site"][3],
+         "count": one["count"], "what": one["what"]}
+        for _, said in outcome.of(fr.DRIFT)
+        for one in said
+    ]  # fmt: skip
+    return drift + [
+        {"kind": "order", "effect": frame.effect, "what": "orderNotReimposed"} for frame, _ in outcome.of(fr.UNORDERED)
+    ]
+
+
+def _notes(
+    log: EffectLog, outcome: Outcome, plan: Launch, served: list[tuple[fr.Frame, Any]], ready: bool
+) -> list[str]:  # fmt: skip
+    notes = []
+    meaning = {frame.effect: said["notes"] for frame, said in served if said.get("notes")}
+    for effect, said in meaning.items():
+        notes.append(f"effect {effect} was matched by meaning: {'; '.join(said)}")
+    if plan.placeholders:
+        notes.append(f"stood in for credentials that are not set here: {', '.join(sorted(plan.placeholders))}")
+    if any(effect.response_tags for effect in log.effects):
+        notes.append("set-cookie values were answered with placeholders of the same shape")
+    moved = [frame.effect for frame, said in served if said.get("path") not in (None, _path(log, frame.effect))]
+    if moved:
+        notes.append(f"{len(moved)} effect(s) were asked for on another task path than recorded")
+    if not ready:
+        notes.append("the program did not load the replay: is it a Python 3.11+ program started without -I, -E or -S?")
+    return notes
+
+
+def _path(log: EffectLog, index: int) -> str:
+    return next((effect.path for effect in log.effects if effect.index == index), "")
+
+
+def _timings(outcome: Outcome) -> dict[str, float]:
+    spent = outcome.of(fr.SPENT)
+    return {
+        "totalMs": round(outcome.duration_s * 1000, 1),
+        "inPlaybackMs": round(sum(said["ns"] for _, said in spent) / 1e6, 3),
+    }
+
+
+def _confinement(ready: dict[str, Any]) -> Confinement:
+    held = ready.get("held", {})
+    return Confinement(
+        network="python" if held.get("connect") else "open",
+        filesystem="open",
+        how="audit hook in every Python process, probed from inside" if held.get("connect") else "nothing held",
+        open=list(CANNOT_CLOSE) if held.get("connect") and held.get("start") else ["network", "processes", *CANNOT_CLOSE],
+    )
