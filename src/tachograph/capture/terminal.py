@@ -1,0 +1,189 @@
+"""The real terminal and the terminals that the program gets, kept as if they were one.
+
+The program has one pseudo-terminal for each stream, since stdout and stderr must be told apart, and since what the line
+discipline echoes belongs to neither. To the program they must look like one terminal. Guarantees:
+- Modes that the program sets on one are set on the others before a key is handed on (`agree`), so that curses, which
+  sets its modes on stdout, gets its keys unechoed from stdin.
+- The program's terminals have the real one's modes from the start, output processing included. What that processing
+  added to the bytes is taken back (`LineEnds`), and the real terminal adds it again; where the program turns it off,
+  it is turned off on the real one as well (`follow`).
+- The real terminal gets keys unprocessed only while it is `taken`, and only if we are in its foreground.
+"""
+
+from __future__ import annotations
+
+import os
+import termios
+from typing import Any
+
+from tachograph.capture.streams import STREAMS, StreamName, set_window_size
+
+IFLAG, OFLAG, CFLAG, LFLAG, ISPEED, OSPEED, CC = range(7)
+Modes = list[Any]
+
+# Flow control stays with the real terminal: Ctrl-S must stop what it shows, whichever stream wrote it.
+_FLOW = termios.IXON | termios.IXOFF | termios.IXANY
+_COOKED_INPUT = (
+    termios.IGNBRK | termios.BRKINT | termios.PARMRK | termios.ISTRIP | termios.INLCR | termios.IGNCR | termios.ICRNL
+)
+_COOKED_KEYS = termios.ECHO | termios.ECHONL | termios.ICANON | termios.ISIG | termios.IEXTEN
+
+
+def adds_returns(modes: Modes) -> bool:
+    """Whether a terminal in these modes writes CR LF for every LF."""
+    wanted = termios.OPOST | termios.ONLCR
+    return bool(modes[OFLAG] & wanted == wanted)
+
+
+def is_controlling(fd: int) -> bool:
+    """Whether the terminal `fd` is the one that controls our session."""
+    try:
+        os.tcgetpgrp(fd)
+    except OSError:
+        return False
+    return True
+
+
+class LineEnds:
+    """Takes back the CR that a terminal put before every LF. Exact for whatever was written while it did so."""
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """`data` without the added CRs. A CR at its end waits for the byte after it."""
+        data = self._held + data
+        self._held = b"\r" if data.endswith(b"\r") else b""
+        return (data[:-1] if self._held else data).replace(b"\r\n", b"\n")
+
+    def flush(self) -> bytes:
+        """The CR that waits, if one does: nothing comes after it."""
+        held, self._held = self._held, b""
+        return held
+
+
+class RealTerminal:
+    """The terminal that we were started on; `fd` is a description of our own, so its flags are nobody else's."""
+
+    def __init__(self, fd: int, *, controlling: bool) -> None:
+        self.fd = fd
+        self.controlling = controlling
+        self.taken = False
+        self.saved: Modes = termios.tcgetattr(fd)
+        self._now = self.saved
+
+    @property
+    def adds_returns(self) -> bool:
+        """Whether it writes CR LF for an LF of ours."""
+        return adds_returns(self._now)
+
+    def in_foreground(self) -> bool:
+        """Whether we may read it and change its modes; a shell takes that away from a background job."""
+        if not self.controlling:
+            return True
+        try:
+            return os.tcgetpgrp(self.fd) == os.getpgrp()
+        except OSError:
+            return False
+
+    def take(self, like: Modes) -> None:
+        """From now on every key is ours as it is typed. `like`: the modes of the program's terminals."""
+        self.saved = termios.tcgetattr(self.fd)
+        self.taken = True
+        self.follow(like)
+
+    def follow(self, like: Modes) -> None:
+        """Treat output, and the keys that stop it, as the program has asked its own terminal to do."""
+        if not self.taken:
+            return
+        modes = [*self.saved]
+        modes[CC] = [*self.saved[CC]]
+        modes[IFLAG] = (modes[IFLAG] & ~(_COOKED_INPUT | _FLOW)) | (like[IFLAG] & _FLOW)
+        modes[OFLAG] = like[OFLAG]
+        modes[LFLAG] &= ~_COOKED_KEYS
+        modes[CC][termios.VMIN], modes[CC][termios.VTIME] = 1, 0
+        for key in (termios.VSTART, termios.VSTOP):
+            modes[CC][key] = like[CC][key]
+        self._set(modes)
+
+    def give_back(self, left: Modes | None = None) -> None:
+        """Put its modes back. `left`: the modes in which the program left its terminal on purpose, as `stty` does."""
+        if self.taken:
+            self.taken = False
+            modes = self.saved
+            if left is not None:  # speed and character size are the line's, not the program's
+                modes = [*self.saved]
+                for part in (IFLAG, OFLAG, LFLAG, CC):
+                    modes[part] = left[part]
+            self._set(modes)
+
+    def _set(self, modes: Modes) -> None:
+        if self.in_foreground():
+            try:
+                termios.tcsetattr(self.fd, termios.TCSANOW, modes)
+                self._now = modes
+            except termios.error:  # it is gone; the hang-up reaches the program on its own way
+                return
+
+
+def open_controlling() -> RealTerminal | None:
+    """The terminal that controls our session, None where there is none."""
+    try:
+        fd = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    return RealTerminal(fd, controlling=True)
+
+
+def open_again(fd: int, flags: int) -> int | None:
+    """A description of our own of what `fd` is (terminal or pipe), non-blocking; None where the system refuses."""
+    try:
+        return os.open(f"/proc/self/fd/{fd}", flags | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+class ProgramTerminals:
+    """The pseudo-terminals of the program: `masters` are ours, `slaves` go to the program, both by stream."""
+
+    def __init__(self, streams: tuple[StreamName, ...], *, modes: Modes | None) -> None:
+        self.masters: dict[StreamName, int] = {}
+        self.slaves: dict[StreamName, int] = {}
+        for stream in streams:
+            master, slave = os.openpty()
+            os.set_blocking(master, False)
+            self.masters[stream], self.slaves[stream] = master, slave
+            if modes is not None:
+                termios.tcsetattr(slave, termios.TCSANOW, modes)
+        self.first: Modes = termios.tcgetattr(self.masters[streams[0]])
+        self.agreed: Modes = self.first
+
+    def agree(self) -> bool:
+        """Find the terminal whose modes the program changed and set them on the others; whether there was one."""
+        for stream, master in self.masters.items():
+            try:
+                modes = termios.tcgetattr(master)
+            except termios.error:  # hung up
+                continue
+            if modes != self.agreed:
+                self.agreed = modes
+                for other, fd in self.masters.items():
+                    if other != stream:
+                        termios.tcsetattr(fd, termios.TCSANOW, modes)
+                return True
+        return False
+
+    def resize(self, size: tuple[int, int]) -> None:
+        """Set the size of all; the controlling one last, because that is what sends SIGWINCH."""
+        for stream in sorted(self.masters, key=STREAMS.index, reverse=True):
+            set_window_size(self.masters[stream], size)
+
+    def hand_over(self) -> None:
+        """Close the program's ends in our process: when the program's are closed too, ours see the end."""
+        for fd in self.slaves.values():
+            os.close(fd)
+        self.slaves.clear()
+
+    def drop(self, stream: StreamName) -> None:
+        """Forget one whose master was closed."""
+        self.masters.pop(stream, None)
