@@ -338,7 +338,8 @@ import sys
 from tachograph.formats.value_classes import loaded_class
 from tachograph.formats.values import restore
 data = bytes.fromhex(sys.argv[1])
-print(type(restore(data, classes=loaded_class).value).__name__, "http" in sys.modules, type(restore(data).value).__name__)
+print(type(restore(data, classes=loaded_class).value).__name__, "http" in sys.modules)
+print(type(restore(data).value).__name__)
 """
     done = subprocess.run(
         [sys.executable, "-c", script, encode(http.HTTPStatus.OK).hex()],
