@@ -128,7 +128,12 @@ def whole(pieces: Iterable[Piece]) -> tuple[str, tuple[ToolCall, ...], Finished]
     raise ValueError("the brain's answer has no end: the last piece must be Finished")
 
 
-def _counted(request: ModelRequest, answer: Answer) -> Usage:
+def prompt_tokens(request: ModelRequest) -> int:
+    """The count for all that a request says and offers."""
     offered = " ".join(f"{tool.name} {tool.description} {json.dumps(tool.parameters)}" for tool in request.tools)
+    return tokens(request.text) + tokens(offered)
+
+
+def _counted(request: ModelRequest, answer: Answer) -> Usage:
     written = " ".join([answer.text, *(f"{made.name} {made.arguments}" for made in answer.tool_calls)])
-    return Usage(prompt=tokens(request.text) + tokens(offered), completion=tokens(written))
+    return Usage(prompt=prompt_tokens(request), completion=tokens(written))

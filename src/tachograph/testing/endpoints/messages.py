@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from tachograph.testing.answers import CallArguments, CallOpened, Finished, Piece, Text, tokens, whole
+from tachograph.testing.answers import CallArguments, CallOpened, Finished, Piece, Text, prompt_tokens, whole
 from tachograph.testing.endpoints.shape import Body, Endpoint, Identity, objects, sampling_of, tool_of
 from tachograph.testing.event_stream import event
 from tachograph.testing.model_request import (
@@ -62,7 +62,7 @@ def write_whole(body: Body, identity: Identity, pieces: Iterable[Piece]) -> dict
 
 
 def write_events(body: Body, identity: Identity, pieces: Iterable[Piece]) -> Iterator[bytes]:
-    """The stream of named events. The prompt's tokens stand in message_start, counted before the brain has answered."""
+    """The stream of named events. message_start counts the prompt's words: the brain's count comes last."""
     index = -1
     calls = 0
     open_kind = ""
@@ -84,7 +84,7 @@ def write_events(body: Body, identity: Identity, pieces: Iterable[Piece]) -> Ite
     def delta(fields: dict[str, Any]) -> bytes:
         return _event({"type": "content_block_delta", "index": index, "delta": fields})
 
-    start = {"input_tokens": tokens(json.dumps(body, ensure_ascii=False)), "output_tokens": 1}
+    start = {"input_tokens": prompt_tokens(read(body)), "output_tokens": 1}
     yield _event({"type": "message_start", "message": _head(body, identity, content=[], stop_reason=None, usage=start)})
     for piece in pieces:
         match piece:
