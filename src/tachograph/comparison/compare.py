@@ -21,6 +21,7 @@ from tachograph.comparison.declared import Declared, compare_declared
 from tachograph.comparison.leaves import ABSENT, Leaf, byte_difference, differences, tree_of
 from tachograph.comparison.requests import Request, compare_requests
 from tachograph.comparison.severity import BREAKING, severity_of, weight
+from tachograph.formats.credentials import comparable_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class ComparedEffect:
         """What makes two effects the same step: kind, method, and endpoint or name."""
         if isinstance(self.call, Declared):
             return self.call.kind, "", self.call.name
-        return self.call.kind, self.call.method, self.call.url.partition("?")[0]
+        return self.call.kind, self.call.method, comparable_url(self.call.url).partition("?")[0]
 
     @property
     def summary(self) -> str:
@@ -146,7 +147,7 @@ def _judge(one: Request | Declared, other: Request | Declared) -> RequestVerdict
 
 
 def _name(call: Request | Declared) -> str:
-    return call.name if isinstance(call, Declared) else f"{call.method} {call.url.partition('?')[0]}"
+    return call.name if isinstance(call, Declared) else f"{call.method} {comparable_url(call.url).partition('?')[0]}"
 
 
 def _leaves(original: Any, replay: Any, at: str) -> Iterable[Leaf]:
