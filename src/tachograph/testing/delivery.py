@@ -85,6 +85,7 @@ class Courier:
             for status, headers in reply.interim:
                 self._send(_head(status, "", headers))
             self._send(_head(reply.status, reply.reason, (*reply.headers, *_framing(request, reply))))
+            self._border(reply)
             whole = bodiless or self._body(reply)
             return self._end(reply.ending, finished=whole)
         finally:
@@ -105,11 +106,14 @@ class Courier:
             self._send(framed)
             self._sent += len(data)
             left = None if left is None else left - len(data)
-            if reply.borders == "reads":
-                wait_until_read(self._connection, stopping=self._stopping)
+            self._border(reply)
         if chunked and reply.ending == "complete":
             self._send(b"0\r\n\r\n")
         return True
+
+    def _border(self, reply: Reply) -> None:
+        if reply.borders == "reads":
+            wait_until_read(self._connection, stopping=self._stopping)
 
     def _end(self, ending: Ending, *, finished: bool) -> Outcome:
         if ending == "complete" and finished and self.keep_alive:
