@@ -51,7 +51,7 @@ class Disk:
             os.close(fd)
 
     def create(self, path: str, data: bytes) -> None:
-        """Write a new private file whole and durably: under another name first, then in place. An old one is replaced."""
+        """Write a private file whole and durably: under another name first, then in place of what was there."""
         temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.new"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:

@@ -1,7 +1,7 @@
 """Erasure domains: what is erased together (contracts/evidence.md, "At rest").
 
-A domain is a tenant, a data subject and a session; what belongs to a run and to no one decision has a domain of its own;
-one `shared` domain per tenant holds what was declared free of personal data. Deduplication, delta parents and
+A domain is a tenant, a data subject and a session; what belongs to a run and to no one decision has a domain of its
+own; one `shared` domain per tenant holds what was declared free of personal data. Deduplication, delta parents and
 dictionaries never cross a domain. Invariants:
 
 - on disk a domain is an HMAC under the store's tag key: nobody learns a subject or session from a store, and nobody

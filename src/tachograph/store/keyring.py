@@ -138,7 +138,7 @@ class Keyring:
                 "copy the folder of that name from the machine and account that recorded"
             ) from None
         except PermissionError:
-            raise KeyMissing(f"the key {path} may not be read by this account; run as the account that recorded") from None
+            raise KeyMissing(f"{path}: this account may not read that key; use the account that recorded") from None
         if len(key) != SIZE or not any(key):
             raise DamagedStore(f"the key {path} is damaged; restore it from a backup")
         self._held[name] = key

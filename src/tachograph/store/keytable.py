@@ -1,8 +1,8 @@
 """The one table of wrapped keys: of every segment, and of every decision's salts.
 
-Each key is wrapped with AES-256-GCM under the epoch key, which lies apart from the store; what it is for (kind, id, domain,
-format, epoch) is associated data, so that no entry can be taken for another. Not SQLite, because pages and journals of a
-database keep what was deleted (contracts/evidence.md, "At rest"). Invariants:
+Each key is wrapped with AES-256-GCM under the epoch key, which lies apart from the store; what it is for (kind, id,
+domain, format, epoch) is associated data, so that no entry can be taken for another. Not SQLite, because pages and
+journals of a database keep what was deleted (contracts/evidence.md, "At rest"). Invariants:
 
 - a key that was committed is found again after any crash; a torn tail held only keys that nothing refers to yet;
 - entries are chained by a check of the one before: a changed byte is found when the table is opened, not when the key
@@ -34,7 +34,7 @@ SEGMENT, SECRET = 1, 2  # what a key is for: a segment's content; a decision's s
 KEY_SIZE = 32
 
 _MAGIC, _FORMAT = b"TACHOKEY", 1
-_ENTRY = Struct(f"<BB{ID_SIZE}s12s48s")  # kind, length of the id, domain, nonce, wrapped key; then the id, then the check
+_ENTRY = Struct(f"<BB{ID_SIZE}s12s48s")  # kind, length of the id, domain, nonce, wrapped key; then id and check
 _CHECK = 8
 
 
@@ -73,7 +73,7 @@ class KeyTable:
                 raise DamagedStore(f"{self.path} is gone, and the segments' keys with it; restore it from a backup")
             if not write:
                 return
-            self._file = Appender.create(self.path, self._preamble(), disk=disk)
+            disk.create(self.path, self._preamble())
         self._load(write=write)
 
     def _preamble(self) -> bytes:
@@ -168,7 +168,7 @@ class KeyTable:
         self._pending.clear()
 
     def get(self, kind: int, id: bytes) -> bytes:
-        """Return a key. Raises KeyMissing if there is none (never kept, or erased), DamagedStore if it does not open."""
+        """Return a key. Raises KeyMissing for none (never kept, or erased), DamagedStore if it does not open."""
         entry = self._entries.get((kind, id))
         if entry is None:
             raise KeyMissing(f"{self.path} holds no key for {_named(kind, id)}: it was erased, or never committed")
@@ -198,7 +198,8 @@ class KeyTable:
         """
         if self._file is None or self._pending:
             raise ValueError("a rewrite takes a table opened to be written, with nothing pending")
-        kept = [(entry, self._open(entry)) for entry in self._entries.values() if keep(entry.kind, entry.id, entry.domain)]
+        staying = [entry for entry in self._entries.values() if keep(entry.kind, entry.id, entry.domain)]
+        kept = [(entry, self._open(entry)) for entry in staying]
         gone = len(self._entries) - len(kept)
         self._epoch = self._keyring.begin_epoch()
         entries = [self._wrap(entry._replace(nonce=os.urandom(12)), key) for entry, key in kept]

@@ -1,8 +1,9 @@
 """A log taken apart into lanes that compress well, and put together again.
 
 A log is frames: a head of 32 bytes (length, kind, numbers, time), then a payload (formats.frame). The heads go into a
-lane of their own as differences from head to head, column by column; payloads below 2 KiB and streamed events go, pressed,
-into the *once* lane, which nothing refers to later; the large rest, request bodies above all, goes to the rope. Invariants:
+lane of their own as differences from head to head, column by column; payloads below 2 KiB and streamed events go,
+pressed, into the *once* lane, which nothing refers to later; the large rest, request bodies above all, goes to the
+rope. Invariants:
 
 - any bytes with any cuts come back exactly; cuts are hints, and bad ones cost space only;
 - nothing is decided at reading: what a piece is follows from its length and from what the shape lists.

@@ -107,7 +107,7 @@ def open_store(path: str, *, create: bool = False, environ: Mapping[str, str], d
     except PermissionError:
         raise Refused(f"{path}: this account may not read that store", reason="store_unreadable") from None
     if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
-        raise UsageError(f"{path} is not a store: it has no {_DESCRIPTION}; name another place with --store or {VARIABLE}")
+        raise UsageError(f"{path} is no store: it has no {_DESCRIPTION}; name another place with --store or {VARIABLE}")
     if not create:
         raise UsageError(
             f"there is no store at {path}; `tacho run` makes one here, --store or {VARIABLE} names one elsewhere"
@@ -116,7 +116,8 @@ def open_store(path: str, *, create: bool = False, environ: Mapping[str, str], d
         _create(path, environ, disk)
     except OSError as fault:
         raise Refused(
-            f"{path}: cannot create a store there: {fault.strerror or fault}; name another place with --store or {VARIABLE}",
+            f"{path}: cannot create a store there: {fault.strerror or fault}; "
+            f"name another place with --store or {VARIABLE}",
             reason="store_not_created",
         ) from fault
     return open_store(path, environ=environ, disk=disk)

@@ -57,13 +57,11 @@ def common_suffix(left: Bytes, left_end: int, right: Bytes, right_end: int, limi
     return agreed
 
 
-def matches(
-    new: Bytes, known: Bytes, *, ends: int, least: int, most: int = 512
-) -> Iterator[tuple[int, int, int]]:
+def matches(new: Bytes, known: Bytes, *, ends: int, least: int, most: int = 512) -> Iterator[tuple[int, int, int]]:
     """Yield (place in `new`, place in `known`, length) of stretches that agree, in order in both and apart in `new`.
 
     Finds what editing a re-sent request leaves: a common start and end of at least `ends` bytes each, and in between
-    what stands behind an insertion, a deletion or a changed spot, at least `least` bytes each and at most `most` of them.
+    what stands behind an insertion, a deletion or a changed spot, each at least `least` bytes, at most `most` of them.
     """
     room = min(len(new), len(known))
     head = common_prefix(new, 0, known, 0, room)

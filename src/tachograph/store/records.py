@@ -1,7 +1,8 @@
 """Append-only files of records: the journal, the key table and open segments are all written this way.
 
 A file is a preamble (magic, format number, a header of the owner's) and records: length, check of the length and the
-record's place, body. What proves the body is inside it and is the owner's affair (a chained digest, a GCM tag). Invariants:
+record's place, body. What proves the body is inside it and is the owner's affair (a chained digest, a GCM tag).
+Invariants:
 
 - a record's head is bound to its place in the file: none can be moved unseen;
 - *torn* is only what a crash can leave: a last record shorter than its length says, or space that was never written
@@ -122,10 +123,15 @@ class Appender:
 
     @classmethod
     def create(cls, path: str, first: bytes, *, disk: Disk = DISK) -> Appender:
-        """Create the file with its preamble, durably. Raises FileExistsError or another OSError."""
-        if os.path.lexists(path):
-            raise FileExistsError(17, "already there", path)
-        disk.create(path, first)
+        """Begin a file with its preamble. Durable once `sync` and its folder's sync have returned.
+
+        Raises FileExistsError, or another OSError.
+        """
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            disk.write(fd, first)
+        finally:
+            os.close(fd)
         return cls(path, size=len(first), disk=disk)
 
     def append(self, bodies: list[bytes]) -> list[int]:
@@ -149,7 +155,7 @@ class Appender:
         return places
 
     def sync(self) -> None:
-        """Return once everything appended is on the disk. Raises OSError: then nobody knows, and the writer must stop."""
+        """Return once everything appended is on the disk. Raises OSError: nobody knows then, the writer must stop."""
         self._disk.sync(self._fd)
 
     def close(self) -> None:

@@ -2,9 +2,9 @@
 
 Agent loops resend their whole history each turn; a time stamp in the prompt, a sliding window and one growing string
 each defeat one simple scheme. Here a large piece is compared with a parent (the piece before it that begins alike):
-common start, common end, and what stands behind an insertion or deletion in between, all by the interpreter's own memory
-compare. What the parent does not hold is looked up at element borders and line ends among everything in the rope, and
-the rest is new. Invariants:
+common start, common end, and what stands behind an insertion or deletion in between, all by the interpreter's own
+memory compare. What the parent does not hold is looked up at element borders and line ends among everything in the
+rope, and the rest is new. Invariants:
 
 - the rope only grows, so a range is for ever; ranges give the pieces back byte for byte;
 - a piece's ranges refer to the rope and never to another piece: there is no chain to follow at reading;
@@ -23,12 +23,12 @@ from tachograph.store.matching import Bytes, common_prefix, common_suffix, match
 
 Range = tuple[int, int]  # where in the rope, how many bytes
 
-# Below this a range costs more than the compressor's back-reference would; SSE events (200 bytes) must stay below it too,
-# or a stream would shatter into ranges.
+# Below this a range costs more than the compressor's back-reference would; SSE events (200 bytes) must stay below it
+# too, or a stream would shatter into ranges.
 _LEAST = 256
 _FIRST_LEAST = 64  # at the start of a piece and for what an anchor names
-# Anchors: where an element or a line begins (also inside a JSON string). 40 bytes behind it tell places apart; one every
-# 96 bytes keeps the index at the size of the rope.
+# Anchors: where an element or a line begins (also inside a JSON string). 40 bytes behind it tell places apart; one
+# every 96 bytes keeps the index at the size of the rope.
 _ANCHOR = re.compile(rb"[{\n]|\\n")
 _ANCHOR_LENGTH, _ANCHOR_GAP = 40, 96
 # Where a piece is sampled to find its parent: the deepest sample that agrees names the piece with the most in common.

@@ -14,7 +14,7 @@ literal events, the envelopes and the columns, in the order in which the program
 from __future__ import annotations
 
 import re
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from tachograph.errors import DamagedStore
 from tachograph.store.matching import common_prefix, common_suffix
@@ -31,13 +31,11 @@ LEAF, SPLIT, COUNTED = 0, 1, 2
 
 def press(text: bytes) -> tuple[list[int], bytes]:
     """Return (program, kept) from which `restore` makes `text` again."""
-    for number, delimiter in enumerate(_DELIMITERS):
-        if text.count(delimiter) >= _FEWEST:
-            events = text.split(delimiter)
-            break
-    else:
+    chosen = next((number for number, delimiter in enumerate(_DELIMITERS) if text.count(delimiter) >= _FEWEST), None)
+    if chosen is None:
         return [], text
-    program: list[int] = [number]
+    events = text.split(_DELIMITERS[chosen])
+    program: list[int] = [chosen]
     kept: list[bytes] = []
     at, waiting, total, runs = 0, 0, len(events), 0
     while at < total:
@@ -134,7 +132,7 @@ def _constant(values: list[bytes]) -> bytes:
     behind = common_prefix(first, end, second, rest, min(len(first) - end, len(second) - rest))
     constant = first[start - before : end + behind]
     constant = constant[: constant.rfind(b'"') + 1]
-    return constant if all([constant in value for value in values]) else b""
+    return constant if all(constant in value for value in values) else b""
 
 
 def _counted(values: list[bytes]) -> tuple[int, int] | None:
@@ -201,7 +199,7 @@ class _Reader:
         kept, place = self._kept, self._place
         ends = list(accumulate(lengths, initial=place))
         self._place = ends[-1]
-        return [kept[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+        return [kept[start:end] for start, end in pairwise(ends)]
 
     def column(self, count: int) -> list[bytes]:
         what = self.number()
