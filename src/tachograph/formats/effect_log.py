@@ -73,7 +73,14 @@ def read_effect_log(logs: Iterable[bytes | memoryview]) -> EffectLog:
 
 
 def effects_of(frames: list[fr.Frame]) -> EffectLog:
-    """Read the frames of a run, in order, numbered for the run."""
+    """Read the frames of a run, in order, numbered for the run. Raises FormatError where one is not what its kind says."""
+    try:
+        return _effects_of(frames)
+    except (KeyError, ValueError) as fault:
+        raise FormatError(f"a frame of the log does not hold what its kind says: {fault!r}") from fault
+
+
+def _effects_of(frames: list[fr.Frame]) -> EffectLog:
     paths = {f.path: f.payload.decode() for f in frames if f.kind == fr.PATH}
     sites = {f.effect: _site(f.payload) for f in frames if f.kind == fr.SITE}
     log = EffectLog()

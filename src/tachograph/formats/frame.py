@@ -14,7 +14,7 @@ cheap to import: this runs inside recorded programs.
 
 from __future__ import annotations
 
-from struct import Struct, error, pack
+from struct import Struct, error
 
 from tachograph.errors import FormatError
 
@@ -23,6 +23,8 @@ VERSION = 1
 HEADER = Struct("<BBHIIIQI")  # kind, flags, decision, effect, path, parent, at_ns, length of the draws section
 LENGTH = Struct("<I")
 _DRAW = Struct("<IIBI")  # site, path, value tag, length of the value
+_FLOAT_DRAW = Struct("<IIBId")
+_MOST_LEVELS = 16  # of tuples in tuples in a draw; a seam packs one
 
 # What a frame says. Run and process:
 RUN, PROCESS, PATH, SITE, STREAM, ENDED, NOTE, DRAWS, ABOUT = 1, 2, 3, 4, 5, 6, 7, 8, 9
@@ -175,7 +177,7 @@ def read_log(log: bytes | memoryview) -> list[Frame]:
 def pack_draw(site: int, path: int, value: object) -> bytes:
     """Pack one draw: which call site drew it, on which task path, and the exact value."""
     if type(value) is float:
-        return _DRAW.pack(site, path, 1, 8) + pack("<d", value)
+        return _FLOAT_DRAW.pack(site, path, 1, 8, value)
     if type(value) is int:
         data = value.to_bytes((value.bit_length() + 8) // 8, "little", signed=True)
         return _DRAW.pack(site, path, 2, len(data)) + data
@@ -192,8 +194,10 @@ def pack_draw(site: int, path: int, value: object) -> bytes:
     raise TypeError(f"a draw is a float, int, bytes, str, None or a tuple of these, not {type(value).__name__}")
 
 
-def unpack_draws(data: bytes) -> list[tuple[int, int, object]]:
+def unpack_draws(data: bytes, *, level: int = 0) -> list[tuple[int, int, object]]:
     """Return (site, path, value) of every draw in a draws section. Raises FormatError where it does not parse."""
+    if level > _MOST_LEVELS:
+        raise FormatError(f"draws nested more than {_MOST_LEVELS} levels deep")
     out: list[tuple[int, int, object]] = []
     at, end = 0, len(data)
     while at < end:
@@ -204,12 +208,12 @@ def unpack_draws(data: bytes) -> list[tuple[int, int, object]]:
         at += _DRAW.size
         if at + length > end:
             raise FormatError(f"a draw of {length} bytes ends early at byte {at}", at=at)
-        out.append((site, path, _value(tag, data[at : at + length], at)))
+        out.append((site, path, _value(tag, data[at : at + length], at, level)))
         at += length
     return out
 
 
-def _value(tag: int, data: bytes, at: int) -> object:
+def _value(tag: int, data: bytes, at: int, level: int) -> object:
     if tag == 1 and len(data) == 8:
         return Struct("<d").unpack(data)[0]
     if tag == 2:
@@ -217,9 +221,12 @@ def _value(tag: int, data: bytes, at: int) -> object:
     if tag == 3:
         return data
     if tag == 4:
-        return data.decode("utf-8", "surrogatepass")
+        try:
+            return data.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as fault:
+            raise FormatError(f"a draw at byte {at} is no text: {fault.reason}", at=at) from fault
     if tag == 5:
-        return tuple(value for _, _, value in unpack_draws(data))
+        return tuple(value for _, _, value in unpack_draws(data, level=level + 1))
     if tag == 6:
         return None
     raise FormatError(f"a draw of unknown kind {tag} at byte {at}", at=at)
