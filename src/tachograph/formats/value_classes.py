@@ -257,9 +257,7 @@ def _make_moment(name: str) -> Callable[[str, int, Any], Any]:
 
 
 def _make_path(name: str, text: str) -> Any:
-    import pathlib
-
-    return getattr(pathlib, name)(text) if ("pathlib", name) in _STANDARD else None
+    return _from("pathlib", name, text) if ("pathlib", name) in _STANDARD else None
 
 
 def _from(module: str, name: str, *arguments: Any, **named: Any) -> Any:

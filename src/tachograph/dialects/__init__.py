@@ -1,0 +1,1 @@
+"""Dialects: what the bytes of a provider's requests and answers say, one file per wire format."""
