@@ -84,7 +84,7 @@ class Growing:
         """Take a log in; return the number of its item. Raises Refused for one that is too large."""
         item, kept = items.encode(log, cuts, rope=self._rope, once_at=len(self.content.once))
         self.content.once += kept
-        self.content.items.append(item.pack())
+        self.content.keep(item.pack())
         self.dirty = True
         return self.content.count - 1
 

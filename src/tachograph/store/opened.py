@@ -36,6 +36,7 @@ class Content:
         self.rope = bytearray()
         self.once = bytearray()
         self.items: list[bytes | None] = []
+        self.item_bytes = 0
         self.records = 0
         self.end = 0
         self.torn: str | None = None
@@ -49,7 +50,7 @@ class Content:
     @property
     def memory(self) -> int:
         """Bytes kept in memory."""
-        return len(self.rope) + len(self.once) + sum(len(item) for item in self.items if item)
+        return len(self.rope) + len(self.once) + self.item_bytes
 
     def take_once(self, at: int, length: int) -> bytes:
         """Return a stretch of the once lane."""
@@ -72,6 +73,11 @@ class Content:
             why = "; ".join([str(fault), *self.damage])
             raise DamagedStore(f"{self.path}: item {number} is damaged: {why}") from None
 
+    def keep(self, packed: bytes) -> None:
+        """Add an item."""
+        self.items.append(packed)
+        self.item_bytes += len(packed) + 80
+
     def take_in(self, plain: bytes, first: bool) -> None:
         """Add one record's decompressed content. Raises DamagedStore where it does not parse."""
         size, count, rope, once, base_item, base_rope, base_once = _words(plain, 0, TABLE)
@@ -80,7 +86,7 @@ class Content:
         at = 4 * (TABLE + count)
         lengths = _words(plain, 4 * TABLE, count)
         for length in lengths:
-            self.items.append(plain[at : at + length])
+            self.keep(plain[at : at + length])
             at += length
         if at != size or len(plain) != size + rope + once:
             raise DamagedStore("a record's parts do not fit it")
