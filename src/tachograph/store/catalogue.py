@@ -69,7 +69,10 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Which decisions to list. What is None does not matter; `before`: (captured_at_ms, sequence) of a page's last row."""
+    """Which decisions to list. What is None does not matter.
+
+    `before` is (captured_at_ms, sequence) of the row that the page before ended with.
+    """
 
     failed: bool | None = None
     agent: str | None = None
@@ -103,7 +106,7 @@ class Catalogue:
     """The index of one store."""
 
     def __init__(self, store: str, *, write: bool) -> None:
-        """Open `<store>/catalogue.db`, made if need be; without `write` a copy in memory is used and kept up to date."""
+        """Open `<store>/catalogue.db`, made if need be; without `write` a copy in memory stands in for it."""
         self.path = os.path.join(store, NAME)
         self.repaired: list[str] = []
         self._write = write
@@ -198,7 +201,7 @@ class Catalogue:
         batch: list[Record] = []
         try:
             for record in islice(records, _BATCH):
-                batch.append(record)  # noqa: PERF402 - what came before the damage is kept
+                batch.append(record)
         except DamagedStore:
             if not batch:
                 raise
@@ -294,8 +297,8 @@ class Catalogue:
 
 def _summary(facts: Sequence[object], tools: tuple[str, ...]) -> Summary:
     names = (
-        "agent", "captured_at_ms", "level", "reason", "effects", "model_calls", "tool_calls", "stop_reason", "exit_code",
-        "failed", "failure", "user_tag", "session_tag", "title",
+        "agent", "captured_at_ms", "level", "reason", "effects", "model_calls", "tool_calls", "stop_reason",
+        "exit_code", "failed", "failure", "user_tag", "session_tag", "title",
     )  # fmt: skip
     values: dict[str, object] = dict(zip(names, facts, strict=True))
     values["failed"] = bool(values["failed"])

@@ -200,8 +200,8 @@ class Journal:
         """Yield the records behind a position, in order, each checked against the one before.
 
         Raises DamagedStore at the place where the journal is not what was written, after yielding what lies before it;
-        also where the journal does not hold what `after` names (it was cut or exchanged). A torn tail is passed over: it
-        belongs to a batch that is being written, or that the next sealer will take from the spool again.
+        also (Exchanged) where the journal does not hold what `after` names. A torn tail is passed over: it belongs to a
+        batch that is being written, or that the next sealer will take from the spool again.
         """
         sequence, digest = after.sequence, after.digest
         for file, first in self._files(after):
@@ -225,7 +225,7 @@ class Journal:
                 ends = [file.start, *(found.end for found in file.records)]
                 if after.at not in ends:
                     self._refuse_damage(file)
-                    raise Exchanged(f"{file.path}: no record ends at byte {after.at}: another journal, or one cut")
+                    raise Exchanged(f"{file.path}: no record ends at byte {after.at}: exchanged, or cut")
                 first = ends.index(after.at)
             yield file, first
 

@@ -14,7 +14,6 @@ Imported inside recorded programs: the standard library, and through the keyring
 from __future__ import annotations
 
 import errno
-import json
 import os
 from collections.abc import Mapping
 
@@ -27,6 +26,7 @@ NAME = ".tachograph"
 VARIABLE = "TACHO_STORE"
 SPOOL, SEGMENTS, JOURNAL, LOG = "spool", "segments", "journal", "log"
 _DESCRIPTION = "store.json"
+_DESCRIBED = '{\n "format": %d,\n "storeId": "%s",\n "intakePublicKey": "%s"\n}\n'
 
 
 class StoreFolder:
@@ -124,13 +124,17 @@ def open_store(path: str, *, create: bool = False, environ: Mapping[str, str], d
 
 
 def _described(path: str, text: str) -> StoreFolder:
+    # One flat object that this module wrote, so read without `json`, which costs a recorded program 7 ms to import.
+    described = {}
+    for pair in text.strip().strip("{}").split(","):
+        name, _, value = pair.partition(":")
+        described[name.strip().strip('"')] = value.strip().strip('"')
     try:
-        described = json.loads(text)
-        version, store_id = described["format"], described["storeId"]
+        version, store_id = int(described["format"]), described["storeId"]
         public = bytes.fromhex(described["intakePublicKey"])
-        if type(version) is not int or len(public) != 32 or len(bytes.fromhex(store_id)) != 16:
+        if len(public) != 32 or len(bytes.fromhex(store_id)) != 16:
             raise ValueError
-    except (ValueError, KeyError, TypeError) as fault:
+    except (ValueError, KeyError) as fault:
         raise DamagedStore(f"{path}/{_DESCRIPTION} is not a store's description; restore it from a backup") from fault
     if version > FORMAT:
         raise Refused(
@@ -152,8 +156,8 @@ def _create(path: str, environ: Mapping[str, str], disk: Disk) -> None:
         for name in (SPOOL, SEGMENTS, JOURNAL, LOG):
             os.mkdir(os.path.join(building, name), 0o700)
         disk.create(os.path.join(building, ".gitignore"), b"*\n")
-        description = {"format": FORMAT, "storeId": store_id, "intakePublicKey": public.hex()}
-        disk.create(os.path.join(building, _DESCRIPTION), json.dumps(description, indent=1).encode() + b"\n")
+        description = _DESCRIBED % (FORMAT, store_id, public.hex())
+        disk.create(os.path.join(building, _DESCRIPTION), description.encode())
         disk.replace(building, path)  # onto an empty folder or nothing; a store that is there already is not replaced
     except OSError as fault:
         _discard(building, disk)
