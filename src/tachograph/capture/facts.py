@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from hashlib import sha256
 from time import time_ns
 
@@ -47,5 +48,21 @@ def entry_files(argv: list[str], cwd: str) -> dict[str, str]:
                 with open(path, "rb") as file:
                     found[path] = sha256(file.read()).hexdigest()
         except (OSError, ValueError):
+            continue
+    return found
+
+
+def own_files() -> dict[str, str]:
+    """Return path and SHA-256 of the program's own modules that were loaded: neither the library's nor installed ones."""
+    library, installed = os.path.dirname(os.__file__) + os.sep, os.sep + "site-packages" + os.sep
+    found = {}
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None)
+        if not isinstance(path, str) or path.startswith((library, injection.HOME)) or installed in path:
+            continue
+        try:
+            with open(path, "rb") as file:
+                found[os.path.abspath(path)] = sha256(file.read()).hexdigest()
+        except OSError:
             continue
     return found

@@ -16,6 +16,7 @@ from hmac import digest
 from itertools import count
 from time import monotonic_ns, time_ns
 
+from tachograph.capture.facts import own_files
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.formats.credentials import redact_headers, redact_url
@@ -209,14 +210,11 @@ class Recorder:
 
     def drew(self, kind: int, code: CodeType, at: int, value: Any) -> None:
         """The program drew a value: it rides in the next frame."""
-        known = self._sites.get((id(code), at, kind))
+        known = self._sites.get((id(code), at, kind)) or self._site(kind, code, at)
         place = context.here()
-        if known is None or not place.number:
-            known = self._site(kind, code, at)
-            if not place.number:
-                self._number(place)
-        self._draws.append((known[0], place.number, value))
-        if len(self._draws) >= DRAWS_WAIT:
+        draws = self._draws
+        draws.append((known[0], place.number or self._number(place), value))
+        if len(draws) >= DRAWS_WAIT:
             self.write(fr.DRAWS, b"", 0, 0, 0, 0, 0)
 
     def _site(self, kind: int, code: CodeType, at: int) -> tuple[int, Any]:
@@ -262,5 +260,5 @@ class Recorder:
     def finish(self) -> None:
         """The process ends: the draws that still wait, then the last frame."""
         if os.getpid() == self._pid:
-            self.write(fr.ENDED, b"", 0, 0, 0, 0, 0)
+            self.write(fr.ENDED, values.encode({"files": own_files()}), 0, 0, 0, 0, 0)
             self._spool.close()

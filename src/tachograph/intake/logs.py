@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tachograph.errors import FormatError
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.model.identity import is_id, with_prefix
@@ -29,6 +30,7 @@ class Log:
     decision_id: str | None
     data: bytes
     cuts: list[int]
+    number: int
     opened: dict[str, Any] = field(default_factory=dict)
     is_run: bool = False
 
@@ -48,6 +50,8 @@ def split(run_id: str, gathered: Gathered) -> list[Log]:
     for number in sorted(groups):
         facts = opened.get(number, {})
         decision_id = _decision_id(run_id, number, facts, whole=whole)
+        if decision_id is None and number:
+            raise FormatError(f"decision {number} of {run_id} has no id of its own")
         about = {
             "format": FORMAT, "runId": run_id, "decisionId": decision_id, "number": number,
             "beganNs": gathered.began_ns, "damage": gathered.damage if number == 0 else [],
@@ -55,7 +59,7 @@ def split(run_id: str, gathered: Gathered) -> list[Log]:
         }  # fmt: skip
         frames = [_about(about), *_used(tables, groups[number]), *groups[number]]
         data, cuts = fr.write_log(frames)
-        logs.append(Log(run_id, decision_id, data, cuts, facts, is_run=number == 0))
+        logs.append(Log(run_id, decision_id, data, cuts, number, facts, is_run=number == 0))
     return logs
 
 

@@ -31,9 +31,12 @@ class Outline:
     user: str | None
     session: str | None
     tools: tuple[str, ...]
+    captured_at_ms: int
 
 
-def outline(log: EffectLog, *, run_id: str, decision_id: str, number: int, opened: dict[str, Any]) -> Outline:
+def outline(
+    log: EffectLog, *, run_id: str, decision_id: str, number: int, opened: dict[str, Any], run: dict[str, Any]
+) -> Outline:  # fmt: skip
     """Read a capture's skeleton from its log (of a decision, or of a run that is its own decision)."""
     effects = [effect for effect in log.effects if number in (0, effect.decision)]
     model_calls = [effect for effect in effects if request_of(effect) is not None]
@@ -47,7 +50,7 @@ def outline(log: EffectLog, *, run_id: str, decision_id: str, number: int, opene
         "version": "replay/v1",
         "decisionId": decision_id,
         "runId": run_id,
-        "agentId": _short(opened.get("agent")) or _agent_of(log),
+        "agentId": _short(opened.get("agent")) or _agent_of(run),
         "capturedAt": rfc3339(began_ns + opened_at),
         "captureLevel": "damaged" if log.about and log.about[0]["damage"] else "full",
         "captureReason": "failed" if failure else "window",
@@ -65,7 +68,8 @@ def outline(log: EffectLog, *, run_id: str, decision_id: str, number: int, opene
         payload["exitCode"] = ended["exitCode"]
     if failure:
         payload["failure"] = failure
-    return Outline(payload, title_of(log, number, opened), opened.get("user"), opened.get("session"), tools)
+    at_ms = (began_ns + opened_at) // 1_000_000
+    return Outline(payload, title_of(log, number, opened, run), opened.get("user"), opened.get("session"), tools, at_ms)
 
 
 def rfc3339(at_ns: int) -> str:
@@ -86,17 +90,16 @@ def coverage(log: EffectLog) -> dict[str, Any]:
     return {"seen": seen, "bypassed": counted, "damage": len(log.about[0]["damage"]) if log.about else 0}
 
 
-def title_of(log: EffectLog, number: int, opened: dict[str, Any]) -> str:
+def title_of(log: EffectLog, number: int, opened: dict[str, Any], run: dict[str, Any]) -> str:
     """One line of content that tells a person which decision this is: the request, else the last user message, else argv."""
     request = opened.get("request")
     if isinstance(request, str) and request.strip():
         return _line(request)
     for effect in log.effects:
         reading = request_of(effect) if number in (0, effect.decision) else None
-        users = [message.text for message in reading.messages if message.role == "user"] if reading else []
+        users = [one.text for one in reading.messages if one.role == "user" and one.text] if reading else []
         if users and users[-1].strip():
             return _line(users[-1])
-    run = log.first(fr.RUN) or log.first(fr.PROCESS)
     return _line(" ".join(str(word) for word in run.get("argv", ())))
 
 
@@ -110,9 +113,8 @@ def _short(text: Any) -> str | None:
     return text if text.isprintable() else None
 
 
-def _agent_of(log: EffectLog) -> str:
+def _agent_of(run: dict[str, Any]) -> str:
     """`agt_` and 16 hex of the entry point's digest (contract, `agentId`), or of its name where no file was seen."""
-    run = log.first(fr.RUN) or log.first(fr.PROCESS)
     given = _short(run.get("agent"))
     if given:
         return given

@@ -66,11 +66,11 @@ def read_run(run: Run, *, private: bytes) -> Spooled:
     return Spooled(readings, unreadable, read)
 
 
-def marked(run: Run) -> list[fr.Frame]:
+def marked(run: Run, *, after_ns: int) -> list[fr.Frame]:
     """Return notes about the processes that left word that they could not be watched."""
     frames = []
-    for path in run.markers:
+    for place, path in enumerate(run.markers, 1):
         with open(path, encoding="utf-8", errors="replace") as file:
             said = {"what": "bypassed.process", "detail": file.read()}
-        frames.append(fr.Frame(fr.NOTE, 0, 0, 0, 0, 0, 0, b"", values.encode(said)))
+        frames.append(fr.Frame(fr.NOTE, 0, 0, 0, 0, 0, after_ns + place, b"", values.encode(said)))
     return frames

@@ -77,7 +77,7 @@ def item(effect: Effect, mask: Mask) -> EffectItem:
         requestBytes=len(effect.body or effect.inputs),
         answerBytes=len(effect.answer or effect.value),
         chunks=len(effect.chunks),
-        provider=None if dialect is None else dialect.provider,
+        provider=None if dialect is None else dialect.name,
         model=None if request is None else request.model,
         stopReason=None if answered is None else answered.stop_reason,
         error=mask(error_of(effect)) if effect.error else None,
@@ -103,9 +103,11 @@ def context_of(effects: list[Effect], log: EffectLog, mask: Mask) -> list[Contex
     known = list(sources(effects, log, before=last.at_ns))
     parts: list[ContextPart] = []
     for message in request.messages:
-        for text, origin, effect in carve(message.text, known, default=_default(message.role)):
+        if message.text is None:
+            continue
+        for text, origin, effect in carve(message.text, known, default=_default(message.role or "")):
             parts.append(
-                ContextPart(role=message.role, pointer=message.pointer, text=mask(text), origin=origin, effect=effect)
+                ContextPart(role=message.role or "", pointer=message.pointer, text=mask(text), origin=origin, effect=effect)
             )
     return parts
 
@@ -168,7 +170,8 @@ def _given_by(effect: Effect) -> Iterable[Source]:
             if answered.final_text:
                 yield Source(answered.final_text, f"model answer of effect {effect.index}", effect.index)
             for call in answered.tool_calls:
-                yield Source(call.arguments_text, f"model's call of {call.name} in effect {effect.index}", effect.index)
+                said = f"model's call of {call.name} in effect {effect.index}"
+                yield Source(call.arguments_text or "", said, effect.index)
         else:
             yield Source(effect.answer.decode("utf-8", "replace"), f"answer of {effect.summary}", effect.index)
 
@@ -202,8 +205,9 @@ def _grep(text: str, answer: ShowAnswer, effects: list[Effect], mask: Mask) -> I
                     yield GrepHit(where=f"context, {part.role}: {part.origin}", pointer=part.pointer, effect=part.effect, line=line)
     for effect in effects:
         answered = answer_of(effect)
-        if answered is not None and text in (answered.final_text or ""):
-            line = next(one for one in answered.final_text.splitlines() if text in one)
+        final = "" if answered is None else answered.final_text or ""
+        if text in final:
+            line = next((one for one in final.splitlines() if text in one), final)
             where = "answer" if found else "first appears in the answer"
             yield GrepHit(where=f"{where} of effect {effect.index}", pointer="", effect=effect.index, line=mask(line))
             found = True

@@ -27,7 +27,7 @@ def run(words: list[str]) -> None:
     from tachograph.capture import launch
     from tachograph.store.keyring import TAG
     from tachograph.store.location import find_store, open_store
-    from tachograph.supervision import exit_like
+    from tachograph.capture.supervisor import exit_like
 
     options, command = parse(words)
     require = bool(options.get("require") or os.environ.get("TACHO_REQUIRE"))
@@ -86,7 +86,7 @@ def _take_in(path: str) -> None:
         taken = library.Store(path).take_in()
         for one in taken:
             _say(f"recorded {one}", failed=False)
-    except (OSError, TachographError) as fault:
+    except Exception as fault:  # noqa: BLE001 - the program's edge: whatever fails here, its exit status stays its own
         _say(f"the run is in the spool and not sealed yet ({fault}); the next tacho command tries again", failed=True)
 
 

@@ -1,0 +1,191 @@
+"""The sealer: what waits in the spool becomes sealed captures (contracts/capture-v1.md, rule 5).
+
+One sealer per store, under an exclusive lock. Per run: (a) gather, read, outline; (b) content to its domain's segment,
+wrapped keys to the key table, fsync; (c) journal records, fsync: *now sealed*; (f) the catalogue, with the journal
+position in the same transaction; (g) the spool file's key, then the file. Starting up redoes (f) and (g) from the
+journal, so a crash between any two steps loses nothing and seals nothing twice: a run's decisions come first in a batch
+and the run's own record last, and whatever the journal has already is left out.
+
+The signature (c), log (d) and checkpoint (e) of the evidence issue have their places in the journal's records.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tachograph.canonical import canonical
+from tachograph.errors import NotFound
+from tachograph.formats import frame as fr
+from tachograph.formats.effect_log import read_effect_log
+from tachograph.intake import waiting
+from tachograph.intake.gather import gather
+from tachograph.intake.logs import Log, split
+from tachograph.intake.skeleton import Outline, outline
+from tachograph.model.identity import minted_at_ms
+from tachograph.store.catalogue import Catalogue
+from tachograph.store.disk import DISK, Disk
+from tachograph.store.domains import DEFAULT_TENANT, Domain, tag
+from tachograph.store.entry import CAPTURE, RUN, Entry, Source
+from tachograph.store.journal import Journal
+from tachograph.store.keyring import Keyring
+from tachograph.store.keytable import KEY_SIZE, SECRET, KeyTable
+from tachograph.store.location import StoreFolder
+from tachograph.store.lock import SealerLock
+from tachograph.store.segments import ContentStore
+from tachograph.store.spool import destroy
+from tachograph.store.summary import Summary, seal_title
+
+WAIT_S = 10.0
+
+
+class Sealer:
+    """Seals what waits in one store's spool. Use it as a context: it holds the store's lock meanwhile."""
+
+    def __init__(self, folder: StoreFolder, *, environ: Mapping[str, str], disk: Disk = DISK, wait_s: float = WAIT_S) -> None:
+        """Take the lock and open the store to be written.
+
+        Raises StoreLocked if another process seals for longer than `wait_s`, DamagedStore, KeyMissing, OSError.
+        """
+        self._folder = folder
+        self._keyring: Keyring = folder.keyring(environ)
+        self._lock = SealerLock(folder.path).acquire(wait=wait_s)
+        try:
+            self._keys = KeyTable(folder.path, self._keyring, write=True, disk=disk)
+            self._journal = Journal(folder.journal, write=True, disk=disk)
+            self._catalogue = Catalogue(folder.path, write=True)
+            self._catalogue.catch_up(self._journal)
+            self._content = ContentStore(folder.segments, self._keys, vouched=self._catalogue.vouched, disk=disk)
+            self.repaired = [*self._journal.repaired, *self._catalogue.repaired]
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __enter__(self) -> Sealer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._catalogue.close()
+        self._content.close()
+        self._journal.close()
+        self._keys.close()
+        self._lock.release()
+
+    def rebuild(self) -> int:
+        """Make the catalogue anew from the journal; return how many records it took in. Raises DamagedStore."""
+        return self._catalogue.rebuild(self._journal)
+
+    def take_in(self) -> list[str]:
+        """Seal every run whose processes have ended; return the ids of the decisions sealed now.
+
+        Raises OSError where a write or fsync failed: what was not sealed is still in the spool.
+        """
+        sealed: list[str] = []
+        for run in waiting.runs(self._folder.spool):
+            if not run.is_live:
+                sealed += self._take_in(run)
+        return sealed
+
+    def _take_in(self, run: waiting.Run) -> list[str]:
+        spooled = waiting.read_run(run, private=self._keyring.intake)
+        if not spooled.readings:
+            return []  # nothing of it can be read: named by `doctor`, kept where it is
+        gathered = gather(spooled.readings, unreadable=spooled.unreadable)
+        gathered.frames.extend(waiting.marked(run, after_ns=gathered.frames[-1].at_ns if gathered.frames else 0))
+        logs = split(run.run_id, gathered)
+        known = {log.decision_id or run.run_id for log in logs if self._is_sealed(log.decision_id or run.run_id)}
+        sources = tuple(
+            Source(os.path.basename(path)[: -len(".spool")], 0, max(0, len(reading.frames) - 1))
+            for path, reading in zip(spooled.read, spooled.readings, strict=True)
+        )
+        run_facts = facts_of_run(logs[0])
+        entries: list[Entry] = []
+        for log in [*logs[1:], logs[0]]:  # the run's own record last: it says that the run is whole
+            if (log.decision_id or run.run_id) not in known:
+                entries.append(self._entry(log, sources if log.is_run else (), run_facts))
+        if entries:
+            self._content.commit()
+            self._journal.append_batch(entries)
+            self._catalogue.catch_up(self._journal)
+        self._close_segments(entries)
+        for path in spooled.read:
+            destroy(path)
+        for path in run.markers:
+            os.unlink(path)
+        return [entry.decision for entry in entries if entry.kind == CAPTURE]
+
+    def _is_sealed(self, name: str) -> bool:
+        try:
+            self._journal.find(name)
+        except NotFound:
+            return False
+        return True
+
+    def _entry(self, log: Log, sources: tuple[Source, ...], run_facts: dict[str, Any]) -> Entry:
+        tag_key = self._keyring.tag
+        opened = log.opened
+        tenant = opened.get("tenant") or DEFAULT_TENANT
+        if log.decision_id is None:
+            domain = Domain.of_run(tenant, run=log.run_id)
+        else:
+            subject, session = opened.get("user") or "", opened.get("session") or ""
+            domain = Domain.of_session(tenant, subject=str(subject), session=str(session), run=log.run_id)
+        domain_id = domain.id(tag_key)
+        name = log.decision_id or log.run_id
+        place = self._content.append(domain_id, log.data, log.cuts)
+        secret = os.urandom(KEY_SIZE)
+        self._keys.add(SECRET, name.encode(), domain_id, secret)
+        if log.decision_id is None:
+            payload, summary = {"version": "replay/v1", "runId": log.run_id}, _no_summary(log)
+        else:
+            seen = outline(
+                read_effect_log([log.data]), run_id=log.run_id, decision_id=name, number=log.number, opened=opened,
+                run=run_facts,
+            )  # fmt: skip
+            payload, summary = seen.payload, self._summary(seen, name, tenant, secret)
+        return Entry(
+            decision=name, run=log.run_id, domain=domain_id, payload=canonical(payload), summary=summary, places=(place,),
+            sources=sources, kind=CAPTURE if log.decision_id else RUN,
+        )  # fmt: skip
+
+    def _summary(self, seen: Outline, name: str, tenant: str, secret: bytes) -> Summary:
+        payload, counts = seen.payload, seen.payload["counts"]
+        tag_key = self._keyring.tag
+        return Summary(
+            agent=payload["agentId"],
+            captured_at_ms=seen.captured_at_ms,
+            level=payload["captureLevel"],
+            reason=payload["captureReason"],
+            effects=counts["effects"],
+            model_calls=counts["modelCalls"],
+            tool_calls=counts["toolCalls"],
+            tools=tuple(sorted(set(seen.tools))),
+            stop_reason=payload.get("stopReason"),
+            exit_code=payload.get("exitCode"),
+            failed="failure" in payload,
+            failure=payload.get("failure"),
+            user_tag=None if seen.user is None else tag(tag_key, "user", tenant, str(seen.user)),
+            session_tag=None if seen.session is None else tag(tag_key, "session", tenant, str(seen.session)),
+            title=seal_title(secret, name, seen.title),
+        )
+
+    def _close_segments(self, entries: Iterable[Entry]) -> None:
+        """Seal the segments that take no more: full ones, and those of a run, whose domain ends with it."""
+        segments = {place.segment for entry in entries if _ends_with_run(entry) for place in entry.places}
+        for segment in sorted(segments | set(self._content.full_segments())):
+            self._content.seal(segment)
+
+
+def _ends_with_run(entry: Entry) -> bool:
+    return entry.kind == RUN or (entry.summary.user_tag is None and entry.summary.session_tag is None)
+
+
+def _no_summary(log: Log) -> Summary:
+    return Summary(agent="", captured_at_ms=minted_at_ms(log.run_id), level="full", reason="routine")
+
+
+def facts_of_run(log: Log) -> dict[str, Any]:
+    """Return what the run said of itself when it began, from its own log."""
+    read = read_effect_log([log.data])
+    return read.first(fr.RUN) or read.first(fr.PROCESS)

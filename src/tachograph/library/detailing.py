@@ -1,0 +1,74 @@
+"""One effect in full: both sides with headers and body, the chunk table, how it ended.
+
+Wire bytes are what was kept. A body is shown decoded where its encoding can be decoded here, else what it is is said
+(R04); bytes that are no text are escaped, never guessed at.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tachograph.dialects.decoding import decode_content
+from tachograph.intake.reading import plainly
+from tachograph.library.showing import Mask, error_of
+from tachograph.model.effect import HTTP, SUBPROCESS, Effect
+
+
+def detail(effect: Effect, *, mask: Mask) -> dict[str, Any]:
+    """Return an effect as a JSON object."""
+    return {
+        "effect": effect.index,
+        "kind": effect.kind,
+        "path": effect.path,
+        "startedMs": round(effect.at_ns / 1e6, 3),
+        "ended": effect.ended,
+        "error": mask(error_of(effect)) if effect.error else None,
+        "request": _request(effect, mask),
+        "answer": _answer(effect, mask),
+        "credentials": [name for name, _ in (*effect.tags, *effect.response_tags)],
+        "chunks": [
+            {"bytes": len(arrival.data), "ms": round((arrival.at_ns - effect.at_ns) / 1e6, 3), "stream": arrival.stream}
+            for arrival in effect.arrivals
+            if arrival.kind == "chunk"
+        ],
+    }
+
+
+def _request(effect: Effect, mask: Mask) -> dict[str, Any]:
+    if effect.kind == HTTP:
+        headers = [[_text(name), mask(_text(value))] for name, value in effect.headers]
+        body = _body(effect.body, effect.headers, mask)
+        complete = {} if effect.body_complete else {"complete": False}
+        return {"line": f"{effect.method} {effect.url}", "headers": headers, "body": body, **complete}
+    if effect.kind == SUBPROCESS:
+        return {"line": effect.summary, "command": effect.command}
+    return {"line": effect.summary, "inputs": plainly(effect.inputs), "body": mask(_shown(plainly(effect.inputs)))}
+
+
+def _answer(effect: Effect, mask: Mask) -> dict[str, Any]:
+    if effect.kind == HTTP:
+        headers = [[_text(name), mask(_text(value))] for name, value in effect.response_headers]
+        body = _body(effect.answer, effect.response_headers, mask)
+        line = f"{effect.version.decode('latin-1')} {effect.status} {_text(effect.reason)}" if effect.status else "none"
+        return {"line": line, "status": effect.status, "headers": headers, "body": body}
+    if effect.kind == SUBPROCESS:
+        return {"line": f"status {effect.exit_status}", "body": mask(_escaped(effect.output(1) + effect.output(2)))}
+    value = plainly(effect.value)
+    return {"line": effect.ended, "value": value, "body": mask(_shown(value))}
+
+
+def _body(data: bytes, headers: list[tuple[bytes, bytes]], mask: Mask) -> str:
+    seen = decode_content(headers, data)
+    return seen.reason or "" if seen.body is None else mask(_escaped(seen.body))
+
+
+def _text(data: bytes) -> str:
+    return data.decode("latin-1")
+
+
+def _escaped(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else repr(value)

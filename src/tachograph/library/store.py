@@ -1,0 +1,233 @@
+"""`Store`: one store, opened to be asked. Reading changes nothing in it; `take_in` seals what waits in its spool."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from time import time_ns
+from typing import Any
+
+from tachograph.errors import DamagedStore, KeyMissing, NotFound, Refused, StoreLocked, TachographError, UsageError
+from tachograph.formats.answers import DecisionRow, DiffAnswer, DoctorAnswer, ReplayAnswer, ShowAnswer
+from tachograph.formats.effect_log import read_effect_log
+from tachograph.intake.reading import Captured
+from tachograph.intake.sealing import Sealer
+from tachograph.intake.skeleton import rfc3339
+from tachograph.intake.waiting import runs
+from tachograph.library import diagnosing, differing, showing
+from tachograph.library.detailing import detail
+from tachograph.library.masking import Masking
+from tachograph.library.matching import holds
+from tachograph.library.replaying import replay_run
+from tachograph.model.effect import Effect
+from tachograph.model.identity import mint
+from tachograph.store.catalogue import Catalogue, Query, Row
+from tachograph.store.domains import DEFAULT_TENANT, tag
+from tachograph.store.inspection import inspect
+from tachograph.store.journal import Journal
+from tachograph.store.keytable import SECRET, KeyTable
+from tachograph.store.location import find_store, open_store
+from tachograph.store.segments import ContentStore, Place
+from tachograph.store.summary import open_title
+
+LAST = "last"
+
+
+class Store:
+    """A store of captures.
+
+    `path` names it; without one, TACHO_STORE or the nearest `.tachograph` upwards from the working folder is used.
+    Raises UsageError where there is none, DamagedStore where it cannot be read.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        explicit = None if path is None else os.fspath(path)
+        self._environ = os.environ
+        self._folder = open_store(find_store(os.getcwd(), explicit, environ=self._environ), environ=self._environ)
+        self._keyring = self._folder.keyring(self._environ)
+
+    @property
+    def path(self) -> Path:
+        """The store's folder."""
+        return Path(self._folder.path)
+
+    def take_in(self) -> list[str]:
+        """Seal the runs that wait in the spool and whose processes have ended; return the decisions sealed now.
+
+        A store that cannot be written, or whose sealer is at work, is left as it is. Raises DamagedStore, OSError.
+        """
+        if not self._folder.writable or not runs(self._folder.spool):
+            return []
+        try:
+            with Sealer(self._folder, environ=self._environ) as sealer:
+                return sealer.take_in()
+        except StoreLocked:
+            return []
+
+    # -- lists
+
+    def decisions(
+        self, *, failed: bool = False, agent: str | None = None, user: str | None = None, session: str | None = None,
+        since: datetime | None = None, tool: str | None = None, grep: str | None = None, limit: int = 20,
+    ) -> list[DecisionRow]:  # fmt: skip
+        """List decisions, newest first. `grep` opens each candidate's content and keeps those that hold the text."""
+        query = Query(
+            failed=True if failed else None,
+            agent=agent,
+            user_tag=self._tag("user", user),
+            session_tag=self._tag("session", session),
+            since_ms=None if since is None else int(since.timestamp() * 1000),
+            tool=tool,
+            limit=1_000_000 if grep else limit,
+        )
+        with _Opened(self._folder, self._keyring) as opened:
+            rows = opened.catalogue.rows(query)
+            if grep is not None:
+                rows = [row for row in rows if holds(opened.captured(row), grep)][:limit]
+            return [self._row(row, opened) for row in rows]
+
+    def _tag(self, kind: str, text: str | None) -> str | None:
+        return None if text is None else tag(self._keyring.tag, kind, DEFAULT_TENANT, text)
+
+    def _row(self, row: Row, opened: _Opened) -> DecisionRow:
+        summary = row.summary
+        return DecisionRow(
+            decisionId=row.decision, runId=row.run, agentId=summary.agent,
+            capturedAt=rfc3339(summary.captured_at_ms * 1_000_000), captureLevel=summary.level, effects=summary.effects,
+            modelCalls=summary.model_calls, toolCalls=summary.tool_calls, stopReason=summary.stop_reason,
+            exitCode=summary.exit_code, failed=summary.failed, failure=summary.failure, title=opened.title(row),
+        )  # fmt: skip
+
+    # -- one decision
+
+    def show(self, decision: str, *, grep: str | None = None) -> ShowAnswer:
+        """Return a decision's timeline and context. `grep` says where a text stood. Raises NotFound, DamagedStore."""
+        with _Opened(self._folder, self._keyring) as opened:
+            row = opened.find(decision)
+            captured = opened.captured(row)
+            return showing.show(captured, self._row(row, opened), mask=self._masking(captured).text, grep=grep)
+
+    def effect(self, decision: str, number: int) -> dict[str, Any]:
+        """Return one effect of a decision's run in full, as a JSON object. Raises NotFound, DamagedStore."""
+        captured, effect = self._effect(decision, number)
+        return detail(effect, mask=self._masking(captured).text)
+
+    def bytes(self, decision: str, number: int) -> bytes:
+        """Return the exact bytes of an effect's answer; a credential of its headers is masked where it stands in them."""
+        captured, effect = self._effect(decision, number)
+        return self._masking(captured).bytes(effect.answer or effect.value)
+
+    def _effect(self, decision: str, number: int) -> tuple[Captured, Effect]:
+        with _Opened(self._folder, self._keyring) as opened:
+            captured = opened.captured(opened.find(decision))
+        found = next((effect for effect in captured.log.effects if effect.index == number), None)
+        if found is None:
+            raise NotFound(f"{captured.decision_id} has no effect {number}; `tacho show` lists them")
+        return captured, found
+
+    def _masking(self, captured: Captured) -> Masking:
+        return Masking(captured.log, tag_key=self._keyring.tag)
+
+    def diff(self, original: str, other: str) -> DiffAnswer:
+        """Compare two decisions leaf by leaf. Raises NotFound, DamagedStore."""
+        with _Opened(self._folder, self._keyring) as opened:
+            return differing.diff(opened.captured(opened.find(original)), opened.captured(opened.find(other)))
+
+    def replay(
+        self, decision: str, *, cwd: str | os.PathLike[str] | None = None, command: Sequence[str] | None = None
+    ) -> ReplayAnswer:  # fmt: skip
+        """Run a decision's program again in a closed world and compare. Raises Refused, NotFound, DamagedStore."""
+        with _Opened(self._folder, self._keyring) as opened:
+            captured = opened.captured(opened.find(decision))
+        replay_id = mint("rep", at_ms=time_ns() // 1_000_000, chance=os.urandom(10))
+        return replay_run(
+            captured, replay_id=replay_id, cwd=None if cwd is None else os.fspath(cwd), command=command,
+            environ=self._environ,
+        )  # fmt: skip
+
+    # -- the store itself
+
+    def doctor(self) -> DoctorAnswer:
+        """Say what a recording here will see, and how the store is."""
+        facts, problems = inspect(self._folder), []
+        try:
+            with _Opened(self._folder, self._keyring) as opened:
+                problems += opened.catalogue.repaired
+        except TachographError as fault:
+            problems.append(("damaged: " if isinstance(fault, DamagedStore) else "") + diagnosing.word_of(fault))
+        leftovers = [
+            f"{run.run_id} ({'still running' if run.is_live else 'waits to be sealed'})" for run in runs(self._folder.spool)
+        ]
+        return diagnosing.diagnose(store_facts=facts, leftovers=leftovers, problems=problems)
+
+    def rebuild(self) -> int:
+        """Make the catalogue anew from the journal; return how many records it took in. Raises DamagedStore, Refused."""
+        if not self._folder.writable:
+            raise Refused(f"{self.path} cannot be written, so its catalogue cannot be made anew", reason="read_only")
+        with Sealer(self._folder, environ=self._environ) as sealer:
+            return sealer.rebuild()
+
+
+class _Opened:
+    """A store's parts, opened to be read."""
+
+    def __init__(self, folder: Any, keyring: Any) -> None:
+        self.catalogue = Catalogue(folder.path, write=False)
+        self._journal = Journal(folder.journal)
+        self.catalogue.catch_up(self._journal)
+        self._keys = KeyTable(folder.path, keyring)
+        self._content = ContentStore(folder.segments, self._keys)
+
+    def __enter__(self) -> _Opened:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._content.close()
+        self._keys.close()
+        self._journal.close()
+        self.catalogue.close()
+
+    def find(self, name: str) -> Row:
+        """Find a decision by id, unique prefix, or `last`. Raises NotFound."""
+        if name == LAST:
+            return self.catalogue.last()
+        if not name.startswith("dec_"):
+            raise UsageError(f"a decision is named by its id (dec_...), a unique prefix of it, or `last`, not {name!r}")
+        return self.catalogue.find(name)
+
+    def title(self, row: Row) -> str:
+        """Open a decision's title; what was erased has none."""
+        try:
+            secret = self._keys.get(SECRET, row.decision.encode())
+        except KeyMissing:
+            return ""
+        return open_title(secret, row.decision, row.summary.title)
+
+    def captured(self, row: Row) -> Captured:
+        """Read a decision's run: its own log and those of its decisions. Raises DamagedStore naming decision and place."""
+        places = list(self._places(row))
+        logs = []
+        for name, place in places:
+            try:
+                logs.append(self._content.read(place))
+            except DamagedStore as fault:
+                raise DamagedStore(f"{name} cannot be read: {fault}") from fault
+        number = 0 if len(places) == 1 else self._number(row, logs)
+        return Captured(row.decision, row.run, number, logs)
+
+    def _places(self, row: Row) -> Iterator[tuple[str, Place]]:
+        for one in reversed(self.catalogue.rows(Query(run=row.run, limit=1_000_000))):
+            for place in one.places:
+                yield one.decision, place
+        if row.decision.partition("_")[2] != row.run.partition("_")[2]:
+            for place in self._journal.find(row.run).entry.places:
+                yield row.run, place
+
+    @staticmethod
+    def _number(row: Row, logs: list[bytes]) -> int:
+        for about in read_effect_log(logs).about:
+            if about["decisionId"] == row.decision:
+                return int(about["number"])
+        raise DamagedStore(f"{row.decision} is in the journal, and none of its run's logs says so")
