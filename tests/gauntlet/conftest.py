@@ -1,0 +1,7 @@
+"""The gauntlet's checks live in a module of their own, whose assertions shall read as well as a test's."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.register_assert_rewrite("tests.gauntlet.harness")

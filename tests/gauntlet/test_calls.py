@@ -1,0 +1,97 @@
+"""Row 1: one call, three, and the attempts that a client makes again: each attempt its own effect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tachograph.testing.scripted import ScriptedServer, too_many_requests
+from tests.gauntlet.answers import completion, echo
+from tests.gauntlet.harness import World, held_port, record, replay, same, wait_for, world_in
+
+LIBRARIES = ("httpx", "httpx2", "openai")
+MODES = ("sync", "async")
+every_client = pytest.mark.parametrize(("library", "mode"), [(one, mode) for one in LIBRARIES for mode in MODES])
+
+
+@every_client
+def test_r06_three_calls_of_one_endpoint_come_back_each_with_its_own_headers_and_bytes(
+    tmp_path: Path, library: str, mode: str
+) -> None:
+    with ScriptedServer(echo) as server:
+        recorded = record(
+            tmp_path, "ask.py", library=library, mode=mode, url=server.url, prompts=["tide?", "wind?", "tide?"]
+        )
+        assert (recorded.exit_code, server.hits) == (0, 3)
+        assert [f"req-{number}".encode() in recorded.stdout for number in range(3)] == [True] * 3
+        same(recorded, replay(recorded, server=server))
+        same(recorded, replay(recorded, server=server))  # a replay leaves the record as it was
+    calls = recorded.calls()
+    assert [(one["status"], one["ended"]) for one in calls] == [(200, "eof")] * 3
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_one_call_is_one_decision_of_one_effect_and_the_program_exits_as_it_did(tmp_path: Path, library: str) -> None:
+    with ScriptedServer(echo) as server:
+        recorded = record(tmp_path, "ask.py", library=library, mode="sync", url=server.url, prompts=["tide?"])
+        replayed = replay(recorded, server=server)
+    same(recorded, replayed)
+    assert replayed["decisionId"] == recorded.decision_id
+    assert replayed["comparison_basis"] == "sealed_program_rerun"
+    assert len(recorded.calls()) == 1
+
+
+@every_client
+def test_a_429_and_the_answer_after_it_are_two_effects(tmp_path: Path, library: str, mode: str) -> None:
+    # retry-after-ms is the SDK's own header; without it the SDK would wait for half a second
+    limited = too_many_requests()
+    limited = type(limited)(
+        status=429, headers=(*limited.headers, ("retry-after-ms", "20")), chunks=limited.chunks, reason="Slow Down"
+    )
+    with ScriptedServer([limited, completion("calm", number=1)]) as server:
+        recorded = record(tmp_path, "ask.py", library=library, mode=mode, url=server.url, prompts=["tide?"])
+        assert server.hits == 2
+        same(recorded, replay(recorded, server=server))
+    assert [one["status"] for one in recorded.calls()] == [429, 200]
+
+
+@every_client
+def test_a_refused_connection_and_the_clients_own_retry_are_two_effects(
+    tmp_path: Path, library: str, mode: str
+) -> None:
+    with held_port() as port, ScriptedServer(echo, port=port) as unused:
+        unused.stop()
+        late = ScriptedServer(echo, port=port)
+
+        def listen(world: World) -> None:
+            assert wait_for(world.work / "refused")
+            late.start()
+            (world.work / "listening").touch()
+
+        url = f"http://127.0.0.1:{port}"
+        recorded = record(
+            tmp_path, "ask.py", during=listen, library=library, mode=mode, url=url, prompts=["tide?"],
+            await_listener=True,
+        )  # fmt: skip
+        with late:
+            assert (recorded.exit_code, late.hits) == (0, 1)
+            same(recorded, replay(recorded, server=late))
+    first, second = recorded.calls()
+    assert (first["ended"], first["status"], second["status"]) == ("error", None, 200)
+    assert "ConnectError" in first["error"]
+
+
+@pytest.mark.parametrize(("library", "mode"), [("openai", "sync"), ("openai", "async"), ("httpx", "async")])
+def test_a_connection_refused_to_the_last_attempt_raises_the_same_class(
+    tmp_path: Path, library: str, mode: str
+) -> None:
+    world_in(tmp_path)
+    with held_port() as port:
+        url = f"http://127.0.0.1:{port}"
+        recorded = record(
+            tmp_path, "ask.py", library=library, mode=mode, url=url, prompts=["tide?", "wind?"], retries=1
+        )
+        assert recorded.stdout.count(b"APIConnectionError" if library == "openai" else b"ConnectError") >= 2
+        same(recorded, replay(recorded))
+    assert [one["ended"] for one in recorded.calls()] == ["error"] * 4
