@@ -122,7 +122,7 @@ def _chunks(recorder: Recorder, folder: str) -> list[dict[str, Any]]:
 def _draws(recorder: Recorder) -> list[dict[str, Any]]:
     source = "def loop(n, clock):\n    for _ in range(n):\n        clock()\n"
     space: dict[str, Any] = {}
-    exec(compile(source, f"{os.getcwd()}/an_agent.py", "exec"), space)  # noqa: S102 - a program's own file, as far as draws see
+    exec(compile(source, f"{os.getcwd()}/an_agent.py", "exec"), space)
     loop: Callable[[int, Any], None] = space["loop"]
     count = 20_000
     port.listen(None)

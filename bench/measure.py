@@ -19,7 +19,9 @@ def percentile(values: Sequence[float], share: float) -> float:
 def timed_process(argv: Sequence[str], *, environment: Mapping[str, str], cwd: str | None = None) -> float:
     """Run a program to its end and return the wall time in seconds; its output is thrown away."""
     began = time.perf_counter()
-    subprocess.run(argv, env=dict(environment), cwd=cwd, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run(
+        argv, env=dict(environment), cwd=cwd, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     return time.perf_counter() - began
 
 
@@ -45,7 +47,9 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "TACHO_QUIET": "1", **more}
 
 
-def row(number: int, what: str, *, value: float, unit: str, baseline: float, reach: str, met: bool, **more: Any) -> dict[str, Any]:
+def row(
+    number: int, what: str, *, value: float, unit: str, baseline: float, reach: str, met: bool, **more: Any
+) -> dict[str, Any]:
     """Return one result: the value, the baseline of the same run, their ratio, and whether the bound holds."""
     ratio = value / baseline if baseline else float("nan")
     return {"row": number, "what": what, "value": round(value, 3), "unit": unit, "baseline": round(baseline, 3),

@@ -1,7 +1,7 @@
 """What a program can say in code: decisions, tools, retrievals, external values.
 
 All of it works, at the cost of an attribute look-up, when nothing records: a decorated function is then just the
-function. While recording, a declared effect keeps its inputs and its outcome; in a replay it is answered from the record
+function. While recording, a declared effect keeps its inputs and its outcome; a replay answers it from the record
 (its inputs must match) and the function is not called. Sync and async alike: a decorated coroutine function stays one.
 
 Generator functions are refused when they are decorated: what they would yield has no single moment to be kept.
@@ -41,7 +41,7 @@ def _through(
     keep: Callable[[Any], Any], make: Callable[[Any], Any],
 ) -> Any:  # fmt: skip
     """Run one declared effect: watched while recording, answered in a replay."""
-    listener: Any = port.current
+    listener = port.current
     if listener is None:
         return call(*args, **kwargs)
     inputs = called_with(call, args, kwargs)
@@ -64,7 +64,7 @@ async def _through_async(
     kind: str, name: str, spec: dict[str, Any], call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
     keep: Callable[[Any], Any], make: Callable[[Any], Any],
 ) -> Any:  # fmt: skip
-    listener: Any = port.current
+    listener = port.current
     if listener is None:
         return await call(*args, **kwargs)
     inputs = called_with(call, args, kwargs)
@@ -90,7 +90,7 @@ def _same(value: Any) -> Any:
 def _declare(
     fn: Any, kind: str, spec: dict[str, Any], keep: Callable[[Any], Any] = _same, make: Callable[[Any], Any] = _same
 ) -> Any:
-    name = getattr(fn, "__qualname__", None) or getattr(fn, "__name__", repr(type(fn)))
+    name: str = getattr(fn, "__qualname__", "") or getattr(fn, "__name__", repr(type(fn)))
     if is_coroutine_function(fn):
 
         async def declared_async(*args: Any, **kwargs: Any) -> Any:
@@ -125,7 +125,8 @@ def tool(fn: Any = None, *, determinism: str = "unknown") -> Any:
 
 
 def retrieval(
-    fn: Any = None, *, configuration: dict[str, Any] | None = None, corpus: str | None = None, determinism: str = "unknown"
+    fn: Any = None, *, configuration: dict[str, Any] | None = None, corpus: str | None = None,
+    determinism: str = "unknown",
 ) -> Any:  # fmt: skip
     """Declare a function as a retrieval that returns entries (`Entry`, or mappings with the same keys).
 
@@ -141,7 +142,7 @@ def retrieval(
 
 
 def external(key: str, fetch: Callable[[], Any], *, source: str | None = None) -> Any:
-    """Return `fetch()`, kept under `key`; in a replay the recorded value (or error) comes back and `fetch` is not called.
+    """Return `fetch()`, kept under `key`; in a replay the recorded value (or error) comes back without calling it.
 
     Give a coroutine function and await the result. `source` names where the value comes from, such as a URL.
     """

@@ -25,7 +25,7 @@ class Entry:
     )  # fmt: skip
 
     def __init__(
-        self, *, id: str, text: str, tier: str = "warm", provenance: dict[str, Any] | None = None,  # noqa: A002
+        self, *, id: str, text: str, tier: str = "warm", provenance: dict[str, Any] | None = None,
         score: float | None = None, method: str | None = None, position: int | None = None,
         embedding_model: str | None = None, embedding_version: str | None = None,
     ) -> None:  # fmt: skip
@@ -86,7 +86,7 @@ def entries_of(result: Any) -> dict[str, Any]:
         elif isinstance(one, dict) and "text" in one:
             kept.append(one)
         else:
-            raise TypeError(f"a retrieval returns Entry values or mappings with 'id' and 'text', not {type(one).__name__}")
+            raise TypeError(f"a retrieval returns Entry values or mappings with 'text', not {type(one).__name__}")
         kinds.append(isinstance(one, Entry))
     return {"entries": kept, "were": kinds, "tuple": isinstance(result, tuple)}
 

@@ -53,7 +53,7 @@ def entry_files(argv: list[str], cwd: str) -> dict[str, str]:
 
 
 def own_files() -> dict[str, str]:
-    """Return path and SHA-256 of the program's own modules that were loaded: neither the library's nor installed ones."""
+    """Return path and SHA-256 of the program's own loaded modules: neither the library's nor installed ones."""
     library, installed = os.path.dirname(os.__file__) + os.sep, os.sep + "site-packages" + os.sep
     found = {}
     for module in list(sys.modules.values()):

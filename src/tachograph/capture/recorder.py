@@ -29,7 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType
-    from typing import Any
+    from typing import Any, Literal
 
 DRAWS_WAIT = 512  # draws kept in memory at most: they ride in the next frame, and a long silence must not lose them
 
@@ -97,7 +97,7 @@ class Recording:
 class Recorder:
     """The listener that records. Create it once per process; `seams.port.listen` makes the seams call it."""
 
-    answers = False
+    answers: Literal[False] = False
 
     def __init__(
         self, folder: str, *, run_id: str, public: bytes, tag_key: bytes, facts: dict[str, Any],
@@ -231,6 +231,9 @@ class Recorder:
             place = context.here()
             facts = values.encode({"what": what, "detail": detail})
             self.write(fr.NOTE, facts, 0, context.decision.get(), 0, place.number or self._number(place), 0)
+
+    def passed(self, what: str, detail: str) -> None:
+        """A seam's own connection: its effect is recorded by that seam."""
 
     def open(self, facts: dict[str, Any]) -> tuple[int, str]:
         """A decision opens; returns its number in this process and its id."""

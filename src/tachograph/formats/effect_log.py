@@ -94,10 +94,9 @@ def _effects_of(frames: list[fr.Frame]) -> EffectLog:
             effect = open_[frame.effect] = _started(frame, paths.get(frame.path, ""))
             log.effects.append(effect)
         elif frame.effect and kind in _CONTINUE:
-            effect = open_.get(frame.effect)
-            if effect is None:
+            if frame.effect not in open_:
                 raise FormatError(f"a {fr.NAMES[kind]} frame belongs to effect {frame.effect}, which never started")
-            _CONTINUE[kind](effect, frame)
+            _CONTINUE[kind](open_[frame.effect], frame)
         elif kind == fr.STREAM:
             streams[frame.flags].append(frame.payload)
         elif kind == fr.ABOUT:

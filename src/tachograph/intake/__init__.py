@@ -1,1 +1,1 @@
-"""Frames become captures: assemble, redact, commit, seal. One sealer per store; everything here is off the agent's path."""
+"""Frames become captures: gather, read, seal. One sealer per store; everything here is off the agent's path."""

@@ -30,7 +30,9 @@ class Gathered:
     began_ns: int  # wall clock, nanoseconds since 1970
     decisions: dict[int, str] = field(default_factory=dict)  # number -> decision id, as opened
     damage: list[str] = field(default_factory=list)
-    tails: list[str] = field(default_factory=list)  # processes whose last frame is missing, and when they were last heard
+    tails: list[str] = field(
+        default_factory=list
+    )  # processes whose last frame is missing, and when they were last heard
 
 
 @dataclass

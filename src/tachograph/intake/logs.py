@@ -1,8 +1,8 @@
 """From a run's frames to its logs: one per decision, and one for what belongs to the run alone.
 
-A program that opens no decision is its own one decision, and then everything stands in one log. Otherwise each decision's
-log holds its own frames and the run's log the rest (argv, environment, stdin, outputs, effects outside), because they
-lie in different erasure domains. Every log stands alone: it names the paths and call sites that its frames use, and
+A program that opens no decision is its own one decision, and then everything stands in one log. Otherwise the log of
+each decision holds its own frames and the run's log the rest (argv, environment, stdin, outputs, effects outside),
+because they lie in different erasure domains. Every log stands alone: it names the paths and call sites that its frames use, and
 opens with an `about` frame.
 """
 

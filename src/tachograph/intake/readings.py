@@ -13,8 +13,7 @@ from tachograph.dialects.registry import recognise
 from tachograph.model.effect import HTTP, Effect
 
 if TYPE_CHECKING:
-    from tachograph.dialects.reading import AnswerReading, RequestReading
-    from tachograph.dialects.registry import Dialect
+    from tachograph.dialects.reading import AnswerReading, Dialect, RequestReading
 
 
 @lru_cache(maxsize=4096)

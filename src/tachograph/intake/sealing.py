@@ -43,7 +43,9 @@ WAIT_S = 10.0
 class Sealer:
     """Seals what waits in one store's spool. Use it as a context: it holds the store's lock meanwhile."""
 
-    def __init__(self, folder: StoreFolder, *, environ: Mapping[str, str], disk: Disk = DISK, wait_s: float = WAIT_S) -> None:
+    def __init__(
+        self, folder: StoreFolder, *, environ: Mapping[str, str], disk: Disk = DISK, wait_s: float = WAIT_S
+    ) -> None:
         """Take the lock and open the store to be written.
 
         Raises StoreLocked if another process seals for longer than `wait_s`, DamagedStore, KeyMissing, OSError.

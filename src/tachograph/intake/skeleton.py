@@ -91,7 +91,7 @@ def coverage(log: EffectLog) -> dict[str, Any]:
 
 
 def title_of(log: EffectLog, number: int, opened: dict[str, Any], run: dict[str, Any]) -> str:
-    """One line of content that tells a person which decision this is: the request, else the last user message, else argv."""
+    """One line that tells a person which decision this is: the request, else the last user message, else argv."""
     request = opened.get("request")
     if isinstance(request, str) and request.strip():
         return _line(request)
@@ -171,5 +171,3 @@ def _model_call(effect: Effect) -> dict[str, Any]:
             name: value for name, value in answer.usage.items() if type(value) is int and abs(value) < 1 << 53
         }  # fmt: skip
     return said
-
-

@@ -28,7 +28,7 @@ ALSO_THROUGH_HTTPX2 = ("anthropic", "google-genai", "mcp")
 NOT_SEEN = [
     "gRPC, websockets, native clients (libcurl, database drivers in C): no seam",
     "http.client, requests, urllib, aiohttp: no seam yet; each connection counts as bypassed and the replay is refused",
-    "children started with -I, -E or -S, frozen programs, programs that are not Python: played by a stub, not watched inside",
+    "children started with -I, -E or -S, frozen programs, other languages: played by a stub, not watched inside",
     "files that the program reads or writes: not kept yet",
     "sleeps: waited for in a replay too",
 ]

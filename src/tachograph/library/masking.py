@@ -1,4 +1,4 @@
-"""Masking: a credential that was taken out of headers or queries is not shown either where the same value stands in a body.
+"""Masking: a credential taken out of headers or queries is not shown either where the same value stands in a body.
 
 The value itself was never kept. What was kept is a tag, keyed with the store's key; a word of a text whose tag is among
 them is that credential, and each of its characters is shown as `*`. Content at rest and in replays stays what it was.
@@ -22,7 +22,7 @@ class Masking:
         self._tags = {tag for effect in log.effects for _, tag in (*effect.tags, *effect.response_tags)}
         self._known: dict[bytes, bool] = {}
 
-    def bytes(self, data: bytes) -> bytes:
+    def raw(self, data: bytes) -> bytes:
         """Return the bytes with each such credential replaced by as many asterisks."""
         if not self._tags:
             return data
@@ -32,7 +32,7 @@ class Masking:
         """The same for text."""
         if not self._tags:
             return text
-        return self.bytes(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+        return self.raw(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
     def _is_credential(self, word: bytes) -> bool:
         known = self._known.get(word)

@@ -1,6 +1,6 @@
 """One decision as `show` gives it: the timeline, the context with the origin of each part, and where a text stood.
 
-The context is that of the last model call. Each part's origin is looked up among what the run recorded before that call:
+The context is that of the last model call. Each part's origin is looked up among what was recorded before that call:
 entries that retrievals returned, tool outputs, external values, earlier model answers, other answers over HTTP, argv,
 stdin. What is found nowhere came from the program itself, and says so. Credentials that were taken out of headers are
 masked wherever the same value stands in a body (their keyed tags tell).
@@ -107,7 +107,9 @@ def context_of(effects: list[Effect], log: EffectLog, mask: Mask) -> list[Contex
             continue
         for text, origin, effect in carve(message.text, known, default=_default(message.role or "")):
             parts.append(
-                ContextPart(role=message.role or "", pointer=message.pointer, text=mask(text), origin=origin, effect=effect)
+                ContextPart(
+                    role=message.role or "", pointer=message.pointer, text=mask(text), origin=origin, effect=effect
+                )
             )
     return parts
 
@@ -202,7 +204,12 @@ def _grep(text: str, answer: ShowAnswer, effects: list[Effect], mask: Mask) -> I
             for line in part.text.splitlines():
                 if text in line:
                     found = True
-                    yield GrepHit(where=f"context, {part.role}: {part.origin}", pointer=part.pointer, effect=part.effect, line=line)
+                    yield GrepHit(
+                        where=f"context, {part.role}: {part.origin}",
+                        pointer=part.pointer,
+                        effect=part.effect,
+                        line=line,
+                    )
     for effect in effects:
         answered = answer_of(effect)
         final = "" if answered is None else answered.final_text or ""

@@ -115,9 +115,12 @@ class Store:
         return detail(effect, mask=self._masking(captured).text)
 
     def bytes(self, decision: str, number: int) -> bytes:
-        """Return the exact bytes of an effect's answer; a credential of its headers is masked where it stands in them."""
+        """Return the exact bytes of an effect's answer.
+
+        A credential of its headers is masked where the same value stands in them. Raises NotFound, DamagedStore.
+        """
         captured, effect = self._effect(decision, number)
-        return self._masking(captured).bytes(effect.answer or effect.value)
+        return self._masking(captured).raw(effect.answer or effect.value)
 
     def _effect(self, decision: str, number: int) -> tuple[Captured, Effect]:
         with _Opened(self._folder, self._keyring) as opened:
@@ -151,19 +154,27 @@ class Store:
 
     def doctor(self) -> DoctorAnswer:
         """Say what a recording here will see, and how the store is."""
-        facts, problems = inspect(self._folder), []
+        found = inspect(self._folder, environ=self._environ)
+        problems = list(found.faults)
         try:
             with _Opened(self._folder, self._keyring) as opened:
                 problems += opened.catalogue.repaired
         except TachographError as fault:
             problems.append(("damaged: " if isinstance(fault, DamagedStore) else "") + diagnosing.word_of(fault))
         leftovers = [
-            f"{run.run_id} ({'still running' if run.is_live else 'waits to be sealed'})" for run in runs(self._folder.spool)
+            f"{run.run_id} ({'still running' if run.is_live else 'waits to be sealed'})"
+            for run in runs(self._folder.spool)
         ]
+        leftovers += found.leftovers
+        facts: dict[str, str | int | None] = {"path": self._folder.path, "bytes": found.size}
+        facts.update({name: part.size for name, part in found.parts.items() if part.files})
         return diagnosing.diagnose(store_facts=facts, leftovers=leftovers, problems=problems)
 
     def rebuild(self) -> int:
-        """Make the catalogue anew from the journal; return how many records it took in. Raises DamagedStore, Refused."""
+        """Make the catalogue anew from the journal; return how many records it took in.
+
+        Raises Refused where the store cannot be written, DamagedStore.
+        """
         if not self._folder.writable:
             raise Refused(f"{self.path} cannot be written, so its catalogue cannot be made anew", reason="read_only")
         with Sealer(self._folder, environ=self._environ) as sealer:
@@ -206,7 +217,10 @@ class _Opened:
         return open_title(secret, row.decision, row.summary.title)
 
     def captured(self, row: Row) -> Captured:
-        """Read a decision's run: its own log and those of its decisions. Raises DamagedStore naming decision and place."""
+        """Read a decision's run: its own log and those of its decisions.
+
+        Raises DamagedStore naming decision and place.
+        """
         places = list(self._places(row))
         logs = []
         for name, place in places:

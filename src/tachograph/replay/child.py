@@ -65,6 +65,9 @@ class _Probing:
     def note(self, what: str, detail: str) -> None:
         raise PermissionError(13, f"probe: {what} {detail}")
 
+    def passed(self, what: str, detail: str) -> None:
+        """Nothing is claimed while the world is probed."""
+
 
 def start(settings: dict[str, str]) -> None:
     """Replay this process from the tape that the engine handed over."""

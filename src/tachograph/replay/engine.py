@@ -7,6 +7,7 @@ nothing moves for longer than the whole recorded run took and 30 s more, it is e
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
 from dataclasses import dataclass, field
@@ -122,8 +123,6 @@ def _memory_file(tape: bytes) -> int:
     rest = memoryview(tape)
     while rest:
         rest = rest[os.write(fd, rest) :]
-    import fcntl
-
     fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_APPEND)
     return fd
 
@@ -143,7 +142,7 @@ def run_again(plan: Launch, tape: bytes, log: EffectLog) -> Outcome:
             env=injection.inject(environment, entry=REPLAY, settings=settings),
             cwd=plan.cwd,
             umask=plan.umask,
-            kinds=supervisor.StreamKinds(**plan.kinds, columns=plan.columns, rows=plan.rows),
+            kinds=supervisor.StreamKinds(*plan.kinds, columns=plan.columns, rows=plan.rows),
             watcher=watch,
             pass_fds=(fd,),
             stdin_bytes=plan.stdin,

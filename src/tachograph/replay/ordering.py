@@ -100,7 +100,10 @@ class Order:
             if not future.done():
                 future.set_result(None)
 
-        if self._register(place, lambda: loop.call_soon_threadsafe(settle)):
+        def wake() -> None:
+            loop.call_soon_threadsafe(settle)
+
+        if self._register(place, wake):
             timer = _Timer(loop, self._patience, self._standstill)
             try:
                 await future

@@ -14,6 +14,7 @@ from tachograph.formats import frame as fr
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tachograph.capture.streams import Kind
     from tachograph.formats.effect_log import EffectLog
 
 BASIS = "sealed_program_rerun"
@@ -39,7 +40,7 @@ class Launch:
     placeholders: list[str]
     hash_seed: str
     stdin: bytes
-    kinds: dict[str, str]
+    kinds: tuple[Kind, Kind, Kind]
     columns: int
     rows: int
     boundaries: dict[str, str] = field(default_factory=dict)
@@ -48,11 +49,16 @@ class Launch:
 def make_plan(
     log: EffectLog, *, environment: Mapping[str, str], cwd: str | None = None, command: Sequence[str] | None = None
 ) -> Launch | Refusal:
-    """Plan the replay of a run from its log. `environment` is today's: it lends credentials that the record never held."""
+    """Plan the replay of a run from its log.
+
+    `environment` is today's: it lends the credentials that the record never held.
+    """
     facts = log.first(fr.RUN) or _from_process(log)
     argv = list(command or facts.get("argv", ()))
     if not argv:
-        return Refusal("no_entry_point", "the record does not say how the program was started, so it cannot be run again")
+        return Refusal(
+            "no_entry_point", "the record does not say how the program was started, so it cannot be run again"
+        )
     unclaimed = [fact.said for fact in log.of(fr.NOTE) if fact.said["what"] in UNCLAIMED]
     if unclaimed:
         first = unclaimed[0]
@@ -74,7 +80,7 @@ def make_plan(
         placeholders=placeholders,
         hash_seed=facts.get("hashSeed", "") or "random",
         stdin=log.streams[0],
-        kinds=facts.get("streams", {"stdin": "null", "stdout": "pipe", "stderr": "pipe"}),
+        kinds=_kinds(facts.get("streams", {})),
         columns=facts.get("columns", 80),
         rows=facts.get("rows", 24),
         boundaries={kind: RECORDED if kind in kinds else NOT_USED for kind in BOUNDARIES},
@@ -83,6 +89,11 @@ def make_plan(
 
 BOUNDARIES = ("http", "subprocess", "tool", "retrieval", "external")
 UNCLAIMED = ("socket.connect", "socket.sendto", "socket.sendmsg")
+
+
+def _kinds(recorded: Mapping[str, Kind]) -> tuple[Kind, Kind, Kind]:
+    """What the standard streams were; a run that `tacho run` did not see gets no stdin and pipes."""
+    return recorded.get("stdin", "null"), recorded.get("stdout", "pipe"), recorded.get("stderr", "pipe")
 
 
 def _from_process(log: EffectLog) -> dict[str, Any]:

@@ -32,7 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType
-    from typing import Any
+    from typing import Any, Literal
 
     from tachograph.formats.effect_log import EffectLog
 
@@ -137,7 +137,7 @@ class StubOf:
 class Playback:
     """Answers from the record. `report(kind, effect, payload)` writes one frame of the replay's report."""
 
-    answers = True
+    answers: Literal[True] = True
 
     def __init__(self, log: EffectLog, *, report: Callable[[int, int, bytes], None]) -> None:
         self._log = log
@@ -223,7 +223,7 @@ class Playback:
             free = [effect for effect in candidates if effect.index in self._free] or candidates
             found = nearest(prepared, [self._request_of(effect) for effect in free])
             if found is not None:
-                said["nearest"] = free[found.index].index
+                said["nearest"] = free[found.position].index
                 leaf = found.first
                 if leaf is not None:
                     said["firstDifference"] = {
@@ -349,6 +349,10 @@ class Playback:
         said = {"what": what, "where": detail, "stoppedBy": "audit hook", "path": context.here().path}
         self._report(fr.ATTEMPT, 0, values.encode(said))
         raise PermissionError(13, f"a replay allows no {what} ({detail}): no recording claims it")
+
+    def passed(self, what: str, detail: str) -> None:
+        """A connection went out in a replay: no seam of ours does that, and if one did it must be counted."""
+        self._report(fr.LIVE, 0, values.encode({"what": what, "where": detail}))
 
     def finish(self) -> None:
         """The program ends: what drifted, and the time spent in here."""

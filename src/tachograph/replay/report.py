@@ -58,21 +58,22 @@ def judge(
     notes = _notes(log, outcome, plan, served, bool(ready))
     if not ready:
         divergences.append(_divergence("/replay/started", "watched", "the program never started under watch"))
-    equivalent = not (divergences or misses or attempts or unconsumed or outcome.ended_by)
+    live = outcome.of(fr.LIVE)
+    same = not (divergences or misses or attempts or unconsumed or live or outcome.ended_by)
     return ReplayAnswer(
         replayId=replay_id,
         decisionId=decision_id,
         comparison_basis=BASIS,
         origin_state=origin_state,
         plan=plan.boundaries,
-        equivalent=equivalent,
+        equivalent=same,
         divergences=divergences,
         misses=misses,
         unconsumed=unconsumed,
         attempts=attempts,
         drift=_drift(outcome),
         inputsChanged=inputs_changed,
-        liveEffects=0,
+        liveEffects=len(live),
         modelCallsSent=0,
         confinement=_confinement(ready[0][1] if ready else {}),
         fidelity=Unavailable(reason="fidelity assessment is not built yet"),
@@ -185,10 +186,8 @@ def _ends(log: EffectLog, outcome: Outcome) -> list[DivergenceItem]:
 
 def _stream_difference(recorded: bytes, replayed: bytes) -> DivergenceItem:
     ours, theirs = recorded.split(b"\n"), replayed.split(b"\n")
-    for number, (here, there) in enumerate(zip(ours, theirs, strict=False)):
-        if here != there:
-            return _divergence(f"/outcome/stdout/lines/{number}", _text(here), _text(there))
-    number = min(len(ours), len(theirs))
+    same = (place for place, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1])
+    number = next(same, min(len(ours), len(theirs)))
     here = _text(ours[number]) if number < len(ours) else None
     there = _text(theirs[number]) if number < len(theirs) else None
     return _divergence(f"/outcome/stdout/lines/{number}", here, there)
@@ -200,7 +199,7 @@ _SAID = {fr.OUTPUT: "output", fr.CONFIGURE: "configuration", fr.FAIL: "failure",
 def _outputs(log: EffectLog, outcome: Outcome) -> list[DivergenceItem]:
     """What the program said of each decision, in order: outputs, configuration, failures, how it closed."""
     items = []
-    recorded = [fact for fact in log.of(*_SAID)]
+    recorded = log.of(*_SAID)
     replayed = [frame for frame in outcome.frames if frame.kind in _SAID]
     for number in sorted({fact.decision for fact in recorded} | {frame.effect for frame in replayed}):
         ours = [(fact.kind, fact.payload) for fact in recorded if fact.decision == number]
@@ -271,5 +270,7 @@ def _confinement(ready: dict[str, Any]) -> Confinement:
         network="python" if held.get("connect") else "open",
         filesystem="open",
         how="audit hook in every Python process, probed from inside" if held.get("connect") else "nothing held",
-        open=list(CANNOT_CLOSE) if held.get("connect") and held.get("start") else ["network", "processes", *CANNOT_CLOSE],
+        open=list(CANNOT_CLOSE)
+        if held.get("connect") and held.get("start")
+        else ["network", "processes", *CANNOT_CLOSE],
     )

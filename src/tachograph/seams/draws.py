@@ -111,11 +111,11 @@ def _patch_time(module: ModuleType) -> None:
     for name in ("perf_counter", "monotonic", "process_time"):
         for full in (name, name + "_ns"):
             setattr(module, full, _wrap(f"time.{full}", getattr(module, full), own_only=True))
-    made = {"keep": _kept_struct, "remake": lambda kept, *_: time.struct_time(kept), "no_arguments": 0}
+    made: dict[str, Any] = {"keep": _kept_struct, "remake": lambda kept, *_: time.struct_time(kept), "no_arguments": 0}
     for name in ("localtime", "gmtime"):
         setattr(module, name, _wrap(f"time.{name}", getattr(module, name), **made))
     for name, most in (("strftime", 1), ("ctime", 0), ("asctime", 0)):
-        same = {"remake": lambda kept, *_: kept, "no_arguments": most}
+        same: dict[str, Any] = {"remake": lambda kept, *_: kept, "no_arguments": most}
         setattr(module, name, _wrap(f"time.{name}", getattr(module, name), **same))
 
 
@@ -124,10 +124,10 @@ def _kept_struct(value: time.struct_time) -> tuple[Any, ...]:
 
 
 def _patch_os(module: ModuleType) -> None:
-    same = {"through": True, "remake": lambda kept, *_, **__: kept}
+    same: dict[str, Any] = {"through": True, "remake": lambda kept, *_, **__: kept}
     module.urandom = _wrap("os.urandom", module.urandom, **same)  # type: ignore[attr-defined]
     if hasattr(module, "getrandom"):
-        module.getrandom = _wrap("os.getrandom", module.getrandom, **same)
+        module.getrandom = _wrap("os.getrandom", module.getrandom, **same)  # type: ignore[attr-defined]
 
 
 def _patch_uuid(module: ModuleType) -> None:
@@ -144,7 +144,7 @@ def _patch_uuid(module: ModuleType) -> None:
 def _patch_random(module: ModuleType) -> None:
     hidden = module._inst
     module._urandom = os.urandom  # type: ignore[attr-defined]  # SystemRandom and secrets bound the original
-    same = {"through": True, "remake": lambda kept, *_: kept}
+    same: dict[str, Any] = {"through": True, "remake": lambda kept, *_: kept}
     for name in ("random", "getrandbits"):
         wrapped = _wrap(f"random.{name}", getattr(hidden, name), **same)
         setattr(hidden, name, wrapped)

@@ -73,6 +73,8 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
         crossing = watch(event, args)
         if crossing is not None:
             listener.note(*crossing)
+        elif claimed.get() and watch is _connect:
+            listener.passed(event, _address(args[1]))
 
 
 def install() -> None:

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from types import CodeType
-    from typing import Any, Protocol
+    from typing import Any, Literal, Protocol
 
     Headers = list[tuple[bytes, bytes]]
 
@@ -40,6 +39,16 @@ if TYPE_CHECKING:
 
         def exited(self, status: int) -> None:
             """A started program ended with this status, as `subprocess` counts it."""
+
+    class Entered(Protocol):
+        """One declared effect that a recorder watches."""
+
+        @property
+        def effect(self) -> int:
+            """The effect's number in this process."""
+
+        def leave(self, value: bytes, error: BaseException | None = None) -> None:
+            """It returned this value (encoded), or raised this error."""
 
     class Arrival(Protocol):
         """One recorded arrival: what a replay gives the program next."""
@@ -67,43 +76,65 @@ if TYPE_CHECKING:
         def close(self) -> None:
             """The program wants no more of it."""
 
-    class Listener(Protocol):
-        """Whoever listens."""
+    class Declared(Protocol):
+        """The recorded outcome of a declared effect."""
 
-        answers: bool
+        def wait(self) -> Any:
+            """Return the recorded value, or raise the recorded error, when its turn has come."""
 
-        def call(self, library: str, method: str, url: str, headers: Headers, body: bytes | None) -> Exchange:
-            """Recorder: an HTTP request is about to go out; `body` is None where it is streamed."""
+        async def wait_async(self) -> Any:
+            """The same, for a coroutine."""
 
-        def ask(self, library: str, method: str, url: str, headers: Headers, body: bytes) -> Answer:
-            """Playback: find the recorded answer of this request. Raises the miss if there is none."""
-
-        def spawn(self, command: dict[str, Any]) -> Exchange:
-            """Recorder: a program is about to be started."""
-
-        def ask_spawn(self, command: dict[str, Any]) -> Stub:
-            """Playback: the recorded output and status of a program."""
-
-        def enter(self, kind: str, name: str, spec: dict[str, Any], inputs: bytes) -> Exchange:
-            """Recorder: a declared effect (tool, retrieval, external) begins."""
-
-        def ask_enter(self, kind: str, name: str, spec: dict[str, Any], inputs: bytes) -> Answer:
-            """Playback: the recorded outcome of a declared effect."""
-
-        def drew(self, kind: int, code: CodeType, at: int, value: Any) -> None:
-            """Recorder: the program drew this value at that place."""
-
-        def redraw(self, kind: int, code: CodeType, at: int) -> Any:
-            """Playback: the value that was drawn there, or `MISSING`."""
+    class _Hears(Protocol):
+        """What every listener hears."""
 
         def note(self, what: str, detail: str) -> None:
             """Something passed that no seam can see, or that a replay must not allow."""
+
+        def passed(self, what: str, detail: str) -> None:
+            """A connection was let through because a seam claims it."""
 
         def open(self, facts: dict[str, Any]) -> tuple[int, str | None]:
             """A decision opens; returns its number in this process and its id."""
 
         def tell(self, kind: int, decision: int, facts: dict[str, Any]) -> None:
             """The program says something about a decision."""
+
+    class Records(_Hears, Protocol):
+        """A recorder: the effect goes out for real."""
+
+        answers: Literal[False]
+
+        def call(self, library: str, method: str, url: str, headers: Headers, body: bytes | None) -> Exchange:
+            """An HTTP request is about to go out; `body` is None where it is streamed."""
+
+        def spawn(self, command: dict[str, Any]) -> Exchange:
+            """A program is about to be started."""
+
+        def enter(self, kind: str, name: str, spec: dict[str, Any], inputs: bytes) -> Entered:
+            """A declared effect (tool, retrieval, external) begins."""
+
+        def drew(self, kind: int, code: CodeType, at: int, value: Any) -> None:
+            """The program drew this value at that place."""
+
+    class Answers(_Hears, Protocol):
+        """A playback: nothing goes out."""
+
+        answers: Literal[True]
+
+        def ask(self, library: str, method: str, url: str, headers: Headers, body: bytes) -> Answer:
+            """Find the recorded answer of this request. Raises the miss if there is none."""
+
+        def ask_spawn(self, command: dict[str, Any]) -> Stub:
+            """The recorded output and status of a program. Raises the miss if there is none."""
+
+        def ask_enter(self, kind: str, name: str, spec: dict[str, Any], inputs: bytes) -> Declared:
+            """The recorded outcome of a declared effect. Raises the miss if there is none."""
+
+        def redraw(self, kind: int, code: CodeType, at: int) -> Any:
+            """The value that was drawn there, or `MISSING`."""
+
+    Listener = Records | Answers
 
     class Stub(Protocol):
         """A recorded program: what it wrote, how it ended, or the error with which it could not start."""

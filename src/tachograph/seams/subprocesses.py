@@ -41,7 +41,7 @@ class _TappedPipe(io.FileIO):
             self._exchange.chunk(bytes(memoryview(buffer)[:count]), self._stream)
         return count
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int | None = -1) -> bytes:
         data = super().read(size)
         if data:
             self._exchange.chunk(data, self._stream)
@@ -59,7 +59,7 @@ def _tap(process: Any, name: str, exchange: port.Exchange, stream: int) -> None:
     if file is None:
         return
     text = file if isinstance(file, io.TextIOWrapper) else None
-    settings = {} if text is None else {"encoding": text.encoding, "errors": text.errors}
+    settings: dict[str, Any] = {} if text is None else {"encoding": text.encoding, "errors": text.errors}
     binary = text.detach() if text is not None else file
     raw = binary.detach() if isinstance(binary, io.BufferedReader) else binary
     tapped: Any = _TappedPipe(os.dup(raw.fileno()), exchange, stream)

@@ -37,7 +37,9 @@ EDIT = (" Take the refund window", " Answer politely. Take the refund window")
 def demo(
     cause: Annotated[str, typer.Option(help="Which input is to blame; only `memory` is built yet.")] = "memory",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before replacing an earlier demo's folder.")] = False,
-    scripted: Annotated[bool, typer.Option("--scripted", help="Use the scripted model even where the real one is.")] = False,
+    scripted: Annotated[
+        bool, typer.Option("--scripted", help="Use the scripted model even where the real one is.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Capture a good and a failing run, replay both closed, edit the prompt, see the first thing that differs."""

@@ -29,7 +29,10 @@ def doctor(
         print_json(answer)
     else:
         lines = [f"tachograph {answer.version}, Python {answer.python}", "", "seen here:"]
-        lines += [f"  {'yes' if s.watched else 'NO '}  {s.name} {s.installed or '(not installed)'}: {s.how}" for s in answer.seams]
+        lines += [
+            f"  {'yes' if s.watched else 'NO '}  {s.name} {s.installed or '(not installed)'}: {s.how}"
+            for s in answer.seams
+        ]
         lines += ["", "not seen:", *(f"  {one}" for one in answer.notSeen)]
         lines += ["", "not reproducible:", *(f"  {one}" for one in answer.notReproducible)]
         lines += ["", "confinement of a replay:", *(f"  {name}: {how}" for name, how in answer.confinement.items())]

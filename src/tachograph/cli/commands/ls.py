@@ -25,7 +25,9 @@ def since_when(text: str, now: datetime) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"--since takes 30s, 15m, 6h, 2d or a time such as 2026-01-31T08:00:00Z, not {text!r}") from None
+        raise UsageError(
+            f"--since takes 30s, 15m, 6h, 2d or a time such as 2026-01-31T08:00:00Z, not {text!r}"
+        ) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

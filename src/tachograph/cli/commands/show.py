@@ -20,11 +20,17 @@ _WIDTH = 110
 
 def show(
     decision: IdArgument,
-    context: Annotated[bool, typer.Option("--context", help="What the model saw last, each part with its origin.")] = False,
-    effect: Annotated[int | None, typer.Option(min=1, help="One effect: request, answer, headers, how it ended.")] = None,
+    context: Annotated[
+        bool, typer.Option("--context", help="What the model saw last, each part with its origin.")
+    ] = False,
+    effect: Annotated[
+        int | None, typer.Option(min=1, help="One effect: request, answer, headers, how it ended.")
+    ] = None,
     raw: Annotated[int | None, typer.Option("--bytes", min=1, help="The exact answer bytes of one effect.")] = None,
     document: Annotated[bool, typer.Option("--document", help="The sealed replay/v1 document.")] = False,
-    grep: Annotated[str | None, typer.Option(help="Where a text stood in the context, or where it first appears.")] = None,
+    grep: Annotated[
+        str | None, typer.Option(help="Where a text stood in the context, or where it first appears.")
+    ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -56,7 +62,7 @@ def as_timeline(answer: ShowAnswer) -> str:
     """The decision as a person reads it first: what it was, what it did in order, how it ended."""
     row = answer.decision
     head = [
-        f"{row.decisionId}  {row.capturedAt}  agent {row.agentId}{'  FAILED (' + str(row.failure) + ')' if row.failed else ''}",
+        f"{row.decisionId}  {row.capturedAt}  agent {row.agentId}" + (f"  FAILED ({row.failure})" if row.failed else ""),
         f"  {harmless(row.title)[:_WIDTH]}",
         "",
     ]
@@ -95,7 +101,10 @@ def as_context(answer: ShowAnswer) -> str:
     lines: list[str] = []
     for part in answer.context:
         where = f" (effect {part.effect})" if part.effect else ""
-        lines += [f"[{part.role}] {part.pointer}  <- {part.origin}{where}", *(f"    {harmless(one)}" for one in part.text.splitlines())]
+        lines += [
+            f"[{part.role}] {part.pointer}  <- {part.origin}{where}",
+            *(f"    {harmless(one)}" for one in part.text.splitlines()),
+        ]
     return "\n".join(lines)
 
 
