@@ -93,6 +93,8 @@ def put_together(shape: Shape, rows: list[bytes], once: bytes, large: bytes) -> 
     streamed = set(shape.streamed)
     once_at = large_at = 0
     expected = 0
+    if len(shape.lengths) != ((shape.pieces + 1) >> 1 if shape.regular else shape.pieces):
+        raise DamagedStore(f"a stored log of {shape.pieces} pieces has {len(shape.lengths)} lengths")
     for number in range(shape.pieces):
         if not shape.regular:
             length = shape.lengths[number]
@@ -128,8 +130,10 @@ def pack_rows(rows: list[bytes]) -> bytes:
 
 
 def unpack_rows(packed: bytes) -> list[bytes]:
-    """Undo `pack_rows`."""
-    count = len(packed) // ROW
+    """Undo `pack_rows`. Raises DamagedStore for bytes that are no whole heads."""
+    count, surplus = divmod(len(packed), ROW)
+    if surplus:
+        raise DamagedStore(f"{len(packed)} bytes of stored heads are cut short")
     joined = bytearray(len(packed))
     for column in range(ROW):
         joined[column::ROW] = packed[column * count : (column + 1) * count]
@@ -149,8 +153,10 @@ def pack_words(numbers: Sequence[int]) -> bytes:
 
 
 def unpack_words(packed: bytes) -> array[int]:
-    """Undo `pack_words`."""
+    """Undo `pack_words`. Raises DamagedStore for bytes that are no words."""
     words = array("I")
+    if len(packed) % words.itemsize:
+        raise DamagedStore(f"{len(packed)} bytes of stored numbers are cut short")
     words.frombytes(packed)
     if sys.byteorder == "big":
         words.byteswap()

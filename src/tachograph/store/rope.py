@@ -34,7 +34,7 @@ _ANCHOR_LENGTH, _ANCHOR_GAP = 40, 96
 # Where a piece is sampled to find its parent: the deepest sample that agrees names the piece with the most in common.
 _DEPTHS = (64, 512, 2048, 8192, 32768, 131072, 524288)
 _SAMPLE = 64
-_PARENT_BYTES, _FEWEST_PARENTS = 1 << 20, 4
+_PARENT_BYTES, _FEWEST_PARENTS = 1 << 20, 2
 
 
 class _Parent:
