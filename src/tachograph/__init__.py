@@ -6,6 +6,8 @@ an import is not at the top: a program that only calls `tachograph.install()` mu
 
 from __future__ import annotations
 
+from tachograph.version import VERSION
+
 TYPE_CHECKING = False  # not from typing: that import costs a recorded program 7 ms
 if TYPE_CHECKING:
     from typing import Any
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from tachograph.formats.values import NotRestored
     from tachograph.library import Store
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _HOME = {
     "Decision": "tachograph.capture.api",

@@ -13,11 +13,11 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
-from tachograph import __version__
 from tachograph.formats import frame as fr
 from tachograph.formats.effect_log import EffectLog
 from tachograph.intake.readings import answer_of, request_of
 from tachograph.model.effect import TOOL, Effect
+from tachograph.version import VERSION
 
 LONGEST = 1024  # bytes of a skeleton string (rule 3)
 
@@ -54,7 +54,7 @@ def outline(
         "capturedAt": rfc3339(began_ns + opened_at),
         "captureLevel": "damaged" if log.about and log.about[0]["damage"] else "full",
         "captureReason": "failed" if failure else "window",
-        "recorder": {"name": "tachograph", "version": __version__},
+        "recorder": {"name": "tachograph", "version": VERSION},
         "counts": {"effects": len(effects), "modelCalls": len(model_calls), "toolCalls": len(tools) or asked,
                    "draws": len(log.draws)},
         "modelCalls": [_model_call(effect) for effect in model_calls],

@@ -7,9 +7,9 @@ import shutil
 import sys
 from importlib.metadata import PackageNotFoundError, version
 
-from tachograph import __version__
 from tachograph.errors import TachographError
 from tachograph.formats.answers.doctor import DoctorAnswer, SeamItem
+from tachograph.version import VERSION
 
 WATCHED = {
     "httpx": "transports, sync and async",
@@ -91,7 +91,7 @@ def diagnose(*, store_facts: dict[str, str | int | None], leftovers: list[str], 
     if os.environ.get("PYTHONNOUSERSITE") is None and sys.version_info < (3, 11):
         found.append("Tachograph needs Python 3.11 or later")
     return DoctorAnswer(
-        version=__version__,
+        version=VERSION,
         python=".".join(map(str, sys.version_info[:3])),
         command=where,
         commandIsOurs=ours,

@@ -1,0 +1,3 @@
+"""The version of this distribution, in one place that every layer may read."""
+
+VERSION = "0.1.0"
