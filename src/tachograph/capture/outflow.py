@@ -115,12 +115,6 @@ def _open_controlling_output() -> int | None:
         return None
 
 
-def place_of(fd: int) -> tuple[int, int]:
-    """What tells whether two descriptors lead to the same place."""
-    found = os.fstat(fd)
-    return found.st_dev, found.st_ino
-
-
 class Outflow:
     """One stream that the program writes, from our end `fd`.
 
@@ -145,6 +139,7 @@ class Outflow:
         self.outlet = outlet
         self.ready = False
         self.owed = 0
+        self._ended = False
         self._real = real
         self._seen = LineEnds() if undo_returns else None
         self._shown = LineEnds() if undo_returns else None
@@ -175,21 +170,37 @@ class Outflow:
                 self.close()
             if not self.runnable:
                 return
-            try:
-                data = os.read(self.fd, PIECE)
-            except BlockingIOError:
-                self.ready = False
-                self._readiness.exhausted(self.fd)
-                self._show(b"", last=True)
-                return
-            except OSError:  # EIO: every process has closed its end of the terminal
-                data = b""
-            if not data:
-                self.close()
-                return
-            self.owed -= len(data)
+            self.pass_on(self.take())
+            self.settle()
+
+    def take(self) -> bytes:
+        """Read one piece, if it is `runnable`. To be followed by `pass_on` of all of it and `settle`."""
+        if not self.runnable:
+            return b""
+        try:
+            data = os.read(self.fd, PIECE)
+        except BlockingIOError:
+            self.ready = False
+            self._readiness.exhausted(self.fd)
+            return b""
+        except OSError:  # EIO: every process has closed its end of the terminal
+            data = b""
+        self._ended = not data
+        self.owed -= len(data)
+        return data
+
+    def pass_on(self, data: bytes) -> None:
+        """Show `data` to the watcher and pass it on."""
+        if data:
             self._report(data)
             self._show(data)
+
+    def settle(self) -> None:
+        """Everything that was taken has been passed on."""
+        if self._ended:
+            self.close()
+        elif not self.ready:
+            self._show(b"", last=True)
 
     def _report(self, data: bytes, *, last: bool = False) -> None:
         if self._seen is not None:

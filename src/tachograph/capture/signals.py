@@ -51,7 +51,7 @@ class Catcher:
         return list(dict.fromkeys(number for number in numbers if number in self._before))
 
     def stop_ourselves(self, number: int) -> None:
-        """Stop our process as the signal does by default; returns when somebody lets us go on, or if nothing stops us."""
+        """Stop our process as the signal does by default; returns when we are let go on, or if nothing stops us."""
         if number == signal.SIGSTOP:
             os.kill(os.getpid(), number)
             return

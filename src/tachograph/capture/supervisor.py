@@ -103,6 +103,7 @@ class _Supervision:
         self._job: Job | None = None  # live only
         self._keeper: kp.Keeper | None = None
         self._queue: list[Outflow] = []  # what can be read, first ready first
+        self._closed: list[Outflow] = []
         self._status: int | None = None
         self._ended_by: str | None = None
         self._killed_by: int | None = None  # a signal that came after the program's end and before its output's
@@ -231,10 +232,15 @@ class _Supervision:
             self._job.follow_modes()
         if self._queue:
             self._sleep.stirred()
+        weave = self._served.weave
         for outflow in [*self._queue, *(flow for flow in self._served.outflows if flow.deserted)]:
-            was_open = outflow.open
-            outflow.run()
-            if was_open and not outflow.open:
+            if weave is not None and outflow in weave.flows and not outflow.deserted:
+                weave.run()
+            else:
+                outflow.run()
+        for outflow in self._served.outflows:
+            if not outflow.open and outflow not in self._closed:
+                self._closed.append(outflow)
                 self._on_closed(outflow)
         self._queue = [outflow for outflow in self._queue if outflow.open and outflow.ready]
         self._at.pop("inflow", None)

@@ -17,7 +17,7 @@ import termios
 from typing import TYPE_CHECKING
 
 from tachograph.capture.inflow import Inflow, from_pipe, rest_of_file
-from tachograph.capture.outflow import Outflow, Outlet, place_of
+from tachograph.capture.outflow import Outflow, Outlet
 from tachograph.capture.script import ScriptedKeys, ScriptedPipe, Sleep, as_file
 from tachograph.capture.streams import STREAMS, StreamKinds, StreamName, window_size
 from tachograph.capture.terminal import (
@@ -28,6 +28,7 @@ from tachograph.capture.terminal import (
     open_again,
     open_controlling,
 )
+from tachograph.capture.weave import Weave, same_place, watch_writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +51,8 @@ class Wiring:
         self.real: RealTerminal | None = None
         self.controls: int | None = None
         self.outflows: list[Outflow] = []
-        self.outlets: dict[tuple[int, ...], Outlet] = {}
+        self.outlets: dict[int, Outlet] = {}
+        self.weave: Weave | None = None
         self.inflows: list[Inflow] = []
         self.watcher = watcher
         self.readiness = readiness
@@ -68,10 +70,11 @@ class Wiring:
         """The outlet of our own stream `number`."""
         kind = self.kinds.of(STREAMS[number])
         # Two descriptions of one file have an offset each, and without us the program would use each.
-        key = place_of(number) if kind in ("terminal", "pipe") else (number,)
-        if key not in self.outlets:
-            self.outlets[key] = Outlet(number, self.readiness)
-        return self.outlets[key]
+        for other, outlet in self.outlets.items():
+            if other == number or (kind in ("terminal", "pipe") and same_place(other, number)):
+                return outlet
+        self.outlets[number] = Outlet(number, self.readiness)
+        return self.outlets[number]
 
     def add_outflow(self, fd: int, name: StreamName, outlet: Outlet | None, *, undo_returns: bool = False) -> None:
         """Serve what comes out of `fd`."""
@@ -125,6 +128,15 @@ class Wiring:
                 end, writing = os.pipe()
                 self.lend(number, writing)
                 self.add_outflow(end, stream, outlet(number))
+        self._weave_outputs()
+
+    def _weave_outputs(self) -> None:
+        flows = [flow for flow in self.outflows if flow.name != "stdin" and flow.outlet is not None]
+        ends = [self.files[number] for number in (1, 2)]
+        if len(flows) == 2 and flows[0].outlet is flows[1].outlet and ends[0] is not None and ends[1] is not None:
+            written = watch_writes((ends[0], ends[1]))
+            if written is not None:
+                self.weave = Weave((flows[0], flows[1]), written)
 
     def ends_alone(self, outflow: Outflow) -> bool:
         """Whether the end of `outflow` is the end of a pipe of ours that no other stream of the program writes to."""
@@ -151,6 +163,8 @@ class Wiring:
             inflow.finish()
         for outflow in self.outflows:
             outflow.close()
+        if self.weave is not None:
+            self.weave.close()
         for outlet in self.outlets.values():
             outlet.close()
         if self.real is not None:
