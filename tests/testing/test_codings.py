@@ -32,5 +32,5 @@ def test_what_is_coded_comes_back_and_is_coded_alike_twice(coding: str, data: by
 
 
 def test_an_unknown_coding_is_named() -> None:
-    with pytest.raises(UsageError, match="'lzma'.*known are"):
+    with pytest.raises(UsageError, match=r"'lzma'.*known are"):
         compress(b"", "lzma")

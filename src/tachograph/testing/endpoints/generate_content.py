@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from tachograph.testing.answers import CallArguments, CallOpened, Finished, Piece, Text, Usage, whole
-from tachograph.testing.endpoints.shape import Body, Endpoint, Identity, objects, sampling_of, tool_of
+from tachograph.testing.endpoints.shape import Body, Endpoint, Identity, arguments_of, objects, sampling_of, tool_of
 from tachograph.testing.event_stream import event
 from tachograph.testing.model_request import (
     Message,
@@ -124,7 +124,7 @@ def _messages(content: Body) -> Iterator[Message]:
 
 
 def _call_part(name: str, arguments: str) -> dict[str, Any]:
-    return {"functionCall": {"name": name, "args": json.loads(arguments or "{}")}}
+    return {"functionCall": {"name": name, "args": arguments_of(arguments)}}
 
 
 def _response(body: Body, identity: Identity, parts: list[dict[str, Any]], end: Finished | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from tachograph.testing.answers import CallArguments, CallOpened, Finished, Piece, Text, prompt_tokens, whole
-from tachograph.testing.endpoints.shape import Body, Endpoint, Identity, objects, sampling_of, tool_of
+from tachograph.testing.endpoints.shape import Body, Endpoint, Identity, arguments_of, objects, sampling_of, tool_of
 from tachograph.testing.event_stream import event
 from tachograph.testing.model_request import (
     Message,
@@ -54,7 +54,7 @@ def write_whole(body: Body, identity: Identity, pieces: Iterable[Piece]) -> dict
     text, calls, end = whole(pieces)
     content: list[dict[str, Any]] = [{"type": "text", "text": text}] if text or not calls else []
     content += [
-        {**_tool_block(identity, index, made.name), "input": json.loads(made.arguments)}
+        {**_tool_block(identity, index, made.name), "input": arguments_of(made.arguments)}
         for index, made in enumerate(calls)
     ]
     usage = {"input_tokens": end.usage.prompt, "output_tokens": end.usage.completion}

@@ -5,6 +5,7 @@ A field of the wrong type is the caller's fault and is answered as one: `Unanswe
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -47,6 +48,15 @@ def tool_of(definition: Body, parameters: str) -> Tool:
         raise Unanswerable("a tool has no name")
     schema = definition.get(parameters) or {"type": "object", "properties": {}}
     return Tool(name=definition["name"], description=str(definition.get("description") or ""), parameters=schema)
+
+
+def arguments_of(text: str) -> dict[str, Any]:
+    """A call's arguments as a value; empty where the answer's length ran out inside them, as the providers have it."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def sampling_of(body: Body, **names: str) -> Sampling:
