@@ -192,16 +192,14 @@ class Playback:
         same = [effect for effect in self._exact.get(self._key(request), ()) if effect.index in self._free]
         if same:
             return self._pick(same, path), []
-        meaning: list[tuple[Effect, list[str]]] = []
-        for effect in self._free.values():
-            if effect.kind == HTTP and effect.method == request.request.method:
-                verdict = compare_requests(self._request_of(effect), request)
-                if verdict.level != "different":
-                    meaning.append((effect, list(verdict.notes) or ["same meaning"]))
-        if not meaning:
-            return None, []
-        chosen = self._pick([effect for effect, _ in meaning], path)
-        return chosen, next(notes for effect, notes in meaning if effect is chosen)
+        # In the order in which they would be picked, so that the first that fits is the one: a long run has one
+        # comparison per call and not one per recording.
+        free = [one for one in self._free.values() if one.kind == HTTP and one.method == request.request.method]
+        for effect in sorted(free, key=lambda one: (one.path != path, one.index)):
+            verdict = compare_requests(self._request_of(effect), request)
+            if verdict.level != "different":
+                return self._pick([effect], path), list(verdict.notes) or ["same meaning"]
+        return None, []
 
     def _pick(self, fitting: list[Effect], path: str) -> Effect:
         effect = next((one for one in fitting if one.path == path), None) or min(fitting, key=lambda one: one.index)
