@@ -24,8 +24,9 @@ from tachograph.store.rope import Rope
 from tachograph.store.segment_file import Identity, encrypt
 
 LONGEST_CHAIN = 32
-# A full segment takes no more: what a reader decodes to get at one item stays a few milliseconds.
-_FULL_ROPE, _FULL_ONCE, _FULL_ITEMS = 4 << 20, 8 << 20, 8192
+# A segment of this many decoded bytes, or this many items, takes no more: what a reader decodes to get at one item of
+# an open segment stays a few milliseconds.
+FULL_BYTES, _FULL_ITEMS = 6 << 20, 8192
 # Measured on 50 turns: the size of zstd's level 6 at the cost of its level 3. Behind a rope a window of 256 KiB is
 # enough, and it keeps a context at 0.8 MB with many domains open.
 _PARAMETERS = zstandard.ZstdCompressionParameters(
@@ -74,11 +75,10 @@ class Growing:
         """Roughly how many bytes this object keeps in memory."""
         return self.content.memory + self._rope.memory + (1 << 20 if self._chain is not None else 0)
 
-    @property
-    def full(self) -> bool:
-        """Whether the next log belongs into another segment."""
+    def is_full(self, limit: int = FULL_BYTES) -> bool:
+        """Whether the next log belongs into another segment: it holds `limit` decoded bytes, or many items."""
         content = self.content
-        return len(content.rope) >= _FULL_ROPE or len(content.once) >= _FULL_ONCE or content.count >= _FULL_ITEMS
+        return len(content.rope) + len(content.once) >= limit or content.count >= _FULL_ITEMS
 
     def add(self, log: bytes, cuts: Sequence[int]) -> int:
         """Take a log in; return the number of its item. Raises Refused for one that is too large."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from tachograph.errors import DamagedStore, KeyMissing
 from tachograph.store.disk import DISK, Disk
-from tachograph.store.growing import Growing
+from tachograph.store.growing import FULL_BYTES, Growing
 from tachograph.store.keytable import KEY_SIZE, SEGMENT, KeyTable
 from tachograph.store.opened import Content, load
 from tachograph.store.records import read_file
@@ -52,18 +52,19 @@ class ContentStore:
 
     def __init__(
         self, folder: str, keys: KeyTable, *, vouched: Callable[[str], int] = nothing_vouched,
-        read_bytes: int = 64 << 20, write_bytes: int = 96 << 20, disk: Disk = DISK,
+        read_bytes: int = 64 << 20, write_bytes: int = 96 << 20, segment_bytes: int = FULL_BYTES, disk: Disk = DISK,
     ) -> None:  # fmt: skip
         """Use the segments in `folder`.
 
         `vouched(segment)` says how many items of a segment the journal refers to (its highest item + 1); it is asked
-        when a segment is opened to be written or sealed. `read_bytes` and `write_bytes` bound what stays in memory.
+        when a segment is opened to be written or sealed. `read_bytes` and `write_bytes` bound what stays in memory,
+        `segment_bytes` what one segment holds, decoded.
         """
         self.findings: list[str] = []
         self._folder = folder
         self._keys = keys
         self._vouched = vouched
-        self._read_bytes, self._write_bytes = read_bytes, write_bytes
+        self._read_bytes, self._write_bytes, self._segment_bytes = read_bytes, write_bytes, segment_bytes
         self._disk = disk
         self._writers: OrderedDict[bytes, Growing] = OrderedDict()
         self._full: list[Growing] = []
@@ -83,7 +84,7 @@ class ContentStore:
         The place counts once `commit` has returned. Raises Refused for a log above 1 GiB, OSError.
         """
         writer = self._writers.get(domain)
-        if writer is None or writer.full:
+        if writer is None or writer.is_full(self._segment_bytes):
             writer = self._writer(domain)
         self._writers.move_to_end(domain)
         number = writer.add(log, cuts)
@@ -116,7 +117,8 @@ class ContentStore:
 
     def full_segments(self) -> list[str]:
         """Return the segments open for writing that take no more: to be sealed after a commit."""
-        return [_id(writer) for writer in (*self._full, *self._writers.values()) if writer.full]
+        writers = (*self._full, *self._writers.values())
+        return [_id(writer) for writer in writers if writer.is_full(self._segment_bytes)]
 
     def seal(self, segment: str) -> None:
         """Write an open segment anew, compressed harder, and put it in its own place. Sealed already: nothing to do.
@@ -197,7 +199,7 @@ class ContentStore:
         if content.torn:
             self.findings.append(f"{content.torn}; cut off: what it held is still in the spool")
         writer = Growing.reopen(content, key, disk=self._disk)
-        if writer.full:
+        if writer.is_full(self._segment_bytes):
             writer.close()
             return None
         return writer
