@@ -34,13 +34,17 @@ HEADER_SIZE = len(MAGIC) + 16
 _LENGTH = Struct("<I")
 _NONCE = Struct("<QI")
 TAG_SIZE = 16
+_MOST_SEARCHES = 8  # for the record behind a damaged length: each goes through the rest of the file
 LARGEST = 1 << 31  # AES-GCM's one-shot calls take less than 2^31 bytes
 
 
 class Spool:
     """An open spool file that this process appends to."""
 
-    __slots__ = ("_aad", "_busy", "_encrypt", "_fd", "_lock", "_on_failure", "_size", "_waiting", "path", "records")
+    __slots__ = (
+        "_aad", "_busy", "_encrypt", "_fd", "_lock", "_on_failure", "_size", "_under_way", "_waiting", "path",
+        "records",
+    )  # fmt: skip
 
     def __init__(
         self, folder: str, name: str, *, public: bytes, on_failure: Callable[[BaseException], None] | None = None
@@ -67,6 +71,7 @@ class Spool:
         self._waiting: list[bytes] = []
         self._on_failure = on_failure
         self._size = HEADER_SIZE
+        self._under_way = 0
         self.records = 0
 
     def append(self, frame: bytes) -> bool:
@@ -82,7 +87,10 @@ class Spool:
                 self._write(frame)
                 while self._waiting:
                     self._write(self._waiting.pop(0))
-            except Exception as fault:  # noqa: BLE001 - the program's edge: recording fails, the program goes on
+            except BaseException as fault:  # the program's edge: recording fails, the program goes on
+                if _is_the_programs(fault):
+                    self._settle(fault)
+                    raise
                 self._fail(fault)
                 return False
             finally:
@@ -92,13 +100,24 @@ class Spool:
     def _write(self, frame: bytes) -> None:
         sealed = self._encrypt(_NONCE.pack(self.records, 0), frame, self._aad)
         length = len(sealed)
-        wanted = length + 4
+        wanted = self._under_way = length + 4
         written = os.writev(self._fd, (_LENGTH.pack(length), sealed))
         if written != wanted:
             rest = memoryview(_LENGTH.pack(length) + sealed)[written:]
             while rest:
                 rest = rest[os.write(self._fd, rest) :]
         self._size += wanted
+        self.records += 1
+
+    def _settle(self, fault: BaseException) -> None:
+        """After the program's exception in the midst of a write: count the record if it stands whole in the file."""
+        size = os.fstat(self._fd).st_size
+        if size == self._size:
+            return
+        if size != self._size + self._under_way:
+            self._fail(fault)  # a part of it got out: its number must not seal another frame
+            return
+        self._size = size
         self.records += 1
 
     def _fail(self, fault: BaseException) -> None:
@@ -123,6 +142,8 @@ class Spool:
     def close(self) -> None:
         """Close the file (its lock goes with it). Appending afterwards keeps nothing."""
         with self._lock:
+            if self._waiting:
+                self.append(self._waiting.pop(0))
             fd, self._fd = self._fd, -1
             if fd >= 0:
                 os.close(fd)
@@ -132,6 +153,14 @@ class Spool:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
+
+
+def _is_the_programs(fault: BaseException) -> bool:
+    """Say whether an exception came out of the program's own code: its signal handler ran in the midst of an append."""
+    place = fault.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return not isinstance(fault, Exception) or (place is not None and place.tb_frame.f_globals is not globals())
 
 
 class Reading:
@@ -173,25 +202,62 @@ def read_spool(path: str, *, private: bytes) -> Reading:
         raise DamagedStore(f"{path}: not a spool file, or its header is damaged")
     file_id = data[len(MAGIC) : HEADER_SIZE]
     blob, gap = _key_of(path)
-    decrypt = sealedbox.cipher(sealedbox.unwrap(blob, file_id=file_id, private=private)).decrypt
-    frames: list[bytes] = []
-    damage: list[str] = []
-    at, number, end = HEADER_SIZE, 0, len(data)
+    try:
+        decrypt = sealedbox.cipher(sealedbox.unwrap(blob, file_id=file_id, private=private)).decrypt
+    except DamagedStore as fault:
+        raise DamagedStore(f"{path}: {fault}") from fault
+    name, frames, damage = os.path.basename(path), [], []
+    at, number, end, searches = HEADER_SIZE, 0, len(data), _MOST_SEARCHES
     while at < end:
-        if at + 4 > end:
-            damage.append(f"{os.path.basename(path)}: torn tail at byte {at}: {end - at} bytes left out")
-            break
-        (length,) = _LENGTH.unpack_from(data, at)
-        if at + 4 + length > end or length < TAG_SIZE:
-            damage.append(f"{os.path.basename(path)}: record {number} at byte {at} is cut off: {end - at} bytes left out")
-            break
-        try:
-            frames.append(decrypt(_NONCE.pack(number, 0), data[at + 4 : at + 4 + length], MAGIC + file_id))
-        except Exception:  # noqa: BLE001 - InvalidTag: whatever it was, it is not what was written
-            damage.append(f"{os.path.basename(path)}: record {number} at byte {at} was changed: left out")
-        at += 4 + length
-        number += 1
+        after, frame = _record(data, at, number, decrypt)
+        if frame is not None:
+            frames.append(frame)
+        else:
+            if searches and _record(data, after or end, number + 1, decrypt)[1] is None:
+                searches -= 1
+                after = _found(data, at, number + 1, decrypt) or (after if _is_chain(data, after) else 0)
+            if after:
+                damage.append(f"{name}: record {number} at byte {at} was changed: left out")
+            else:
+                damage.append(f"{name}: record {number} at byte {at} is cut off: {end - at} bytes left out")
+                break
+        at, number = after, number + 1
     return Reading(file_id, frames, damage, gap=gap)
+
+
+def _record(data: bytes, at: int, number: int, decrypt: Callable[..., bytes]) -> tuple[int, bytes | None]:
+    """Return where the record at `at` ends (0 if it does not fit), and its frame if it is record `number`."""
+    if at + 4 > len(data):
+        return 0, None
+    start = at + 4
+    after = start + int(_LENGTH.unpack_from(data, at)[0])
+    if after > len(data) or after - start < TAG_SIZE:
+        return 0, None
+    try:
+        return after, decrypt(_NONCE.pack(number, 0), data[start:after], data[:HEADER_SIZE])
+    except Exception:  # noqa: BLE001 - InvalidTag: whatever it was, it is not what was written
+        return after, None
+
+
+def _found(data: bytes, at: int, number: int, decrypt: Callable[..., bytes]) -> int:
+    """Return where record `number` begins behind a damaged one at `at` whose length leads astray; 0 if nowhere."""
+    start = at + 4 + TAG_SIZE
+    while (start := data.find(b"\0", start + 3) - 3) >= 0:  # the highest byte of each length below 16 MiB
+        if _is_chain(data, start) and _record(data, start, number, decrypt)[1] is not None:
+            return start
+        start += 1
+    return 0
+
+
+def _is_chain(data: bytes, at: int) -> bool:
+    """Say whether lengths stand here that lead from one to the next: three of them, or up to the file's end."""
+    for _ in range(3):
+        if at == len(data):
+            return True
+        if at + 4 + TAG_SIZE > len(data):
+            return False
+        at += 4 + int(_LENGTH.unpack_from(data, at)[0])
+    return at <= len(data)
 
 
 def destroy(path: str) -> None:
