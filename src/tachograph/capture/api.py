@@ -30,7 +30,9 @@ def install(*, store: str | None = None, agent: str | None = None) -> None:
     Does nothing where the process is recorded or replayed already. If the store cannot be written, the program goes on
     and one line on stderr says so (with TACHO_REQUIRE=1, the error is raised instead).
     """
-    if port.current is None:
+    if port.current is not None:
+        port.current.installed()
+    else:
         from tachograph.capture import begin  # here and not at the top: a program under `tacho run` never needs it
 
         begin.begin(store=store, agent=agent)

@@ -235,6 +235,9 @@ class Recorder:
     def passed(self, what: str, detail: str) -> None:
         """A seam's own connection: its effect is recorded by that seam."""
 
+    def installed(self) -> None:
+        """Recording runs already."""
+
     def open(self, facts: dict[str, Any]) -> tuple[int, str]:
         """A decision opens; returns its number in this process and its id."""
         number, place = next(self._decisions), context.here()

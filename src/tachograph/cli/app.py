@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 from tachograph.cli.commands import demo, diff, doctor, ls, model, replay, show
+from tachograph.errors import UsageError
 
 app = typer.Typer(
     name="tacho",
@@ -41,3 +44,26 @@ app.command("diff", help="Compare two decisions leaf by leaf.")(diff.diff)
 app.command("doctor", help="Say what will be seen here, what not, and how the store is.")(doctor.doctor)
 app.command("demo", help="The whole story on a real small model.")(demo.demo)
 app.add_typer(model.app, name="model")
+
+# typer carries a click of its own and exports only this one of its faults; all of them have this base.
+_UsageFault: Any = typer.BadParameter.__mro__[2]
+
+
+def call(words: list[str]) -> int:
+    """Run a verb and return its exit status; without words, print the help and return 2.
+
+    Raises UsageError for words that are off, KeyboardInterrupt.
+    """
+    if not words:
+        words = ["--help"]
+        status = 2
+    else:
+        status = 0
+    try:
+        return int(typer.main.get_command(app).main(args=words, prog_name="tacho", standalone_mode=False) or status)
+    except typer.Exit as left:
+        return int(left.exit_code)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    except _UsageFault as fault:
+        raise UsageError(fault.format_message()) from fault

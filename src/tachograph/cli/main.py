@@ -9,11 +9,12 @@ that should not have, 6 undecided, 130 interrupted. `run` exits as the program d
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 from tachograph.errors import TachographError
 
 
-def entry() -> None:
+def entry() -> NoReturn:
     """Run the command line of this process and exit."""
     words = sys.argv[1:]
     try:
@@ -21,9 +22,9 @@ def entry() -> None:
             from tachograph.cli.commands.run import run
 
             run(words[1:])
-        from tachograph.cli.app import app
+        from tachograph.cli.app import call
 
-        app()
+        sys.exit(call(words))
     except TachographError as fault:
         fail(fault, as_json="--json" in words)
     except KeyboardInterrupt:
@@ -33,7 +34,7 @@ def entry() -> None:
         sys.exit(0)
 
 
-def fail(fault: TachographError, *, as_json: bool) -> None:
+def fail(fault: TachographError, *, as_json: bool) -> NoReturn:
     """Print an error where it belongs and exit with its code."""
     if as_json:
         import json

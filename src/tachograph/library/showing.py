@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tachograph.dialects.reading import AnswerReading
 from tachograph.formats import frame as fr
 from tachograph.formats.answers.ls import DecisionRow
 from tachograph.formats.answers.parts import Unavailable
@@ -80,8 +81,15 @@ def item(effect: Effect, mask: Mask) -> EffectItem:
         provider=None if dialect is None else dialect.name,
         model=None if request is None else request.model,
         stopReason=None if answered is None else answered.stop_reason,
+        answered=None if answered is None else mask(" ".join(_answered(answered).split())) or None,
         error=mask(error_of(effect)) if effect.error else None,
     )
+
+
+def _answered(answer: AnswerReading) -> str:
+    """What a model answered, in one line: its text, and the tools that it asked for."""
+    calls = [f"{call.name}({call.arguments_text or ''})" for call in answer.tool_calls]
+    return " ".join([answer.final_text or "", *calls])
 
 
 def error_of(effect: Effect) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from time import time_ns
-from typing import Any
+from typing import Any, Literal
 
 from tachograph.errors import DamagedStore, KeyMissing, NotFound, Refused, StoreLocked, TachographError, UsageError
 from tachograph.formats.answers import DecisionRow, DiffAnswer, DoctorAnswer, ReplayAnswer, ShowAnswer
@@ -114,13 +114,14 @@ class Store:
         captured, effect = self._effect(decision, number)
         return detail(effect, mask=self._masking(captured).text)
 
-    def bytes(self, decision: str, number: int) -> bytes:
-        """Return the exact bytes of an effect's answer.
+    def bytes(self, decision: str, number: int, *, side: Literal["request", "answer"] = "answer") -> bytes:
+        """Return the exact bytes of one side of an effect.
 
         A credential of its headers is masked where the same value stands in them. Raises NotFound, DamagedStore.
         """
         captured, effect = self._effect(decision, number)
-        return self._masking(captured).raw(effect.answer or effect.value)
+        sides = {"request": effect.body or effect.inputs, "answer": effect.answer or effect.value}
+        return self._masking(captured).raw(sides[side])
 
     def _effect(self, decision: str, number: int) -> tuple[Captured, Effect]:
         with _Opened(self._folder, self._keyring) as opened:
@@ -204,6 +205,8 @@ class _Opened:
         """Find a decision by id, unique prefix, or `last`. Raises NotFound."""
         if name == LAST:
             return self.catalogue.last()
+        if len(name) >= 4 and name.isalnum() and name.isupper():
+            name = f"dec_{name}"  # a ULID, or the beginning of one
         if not name.startswith("dec_"):
             raise UsageError(f"a decision is named by its id (dec_...), a unique prefix of it, or `last`, not {name!r}")
         return self.catalogue.find(name)

@@ -68,6 +68,9 @@ class _Probing:
     def passed(self, what: str, detail: str) -> None:
         """Nothing is claimed while the world is probed."""
 
+    def installed(self) -> None:
+        """The program does not run yet."""
+
 
 def start(settings: dict[str, str]) -> None:
     """Replay this process from the tape that the engine handed over."""
@@ -76,7 +79,7 @@ def start(settings: dict[str, str]) -> None:
     report = reporter(fd)
     with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as tape:
         log = read_effect_log([bytes(tape)])
-    playback = Playback(log, report=report)
+    playback = Playback(log, report=report, asleep=not log.of(fr.RUN))
     transports.install()
     port.listen(_Probing())  # type: ignore[arg-type]
     held = probe()

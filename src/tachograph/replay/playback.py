@@ -139,8 +139,10 @@ class Playback:
 
     answers: Literal[True] = True
 
-    def __init__(self, log: EffectLog, *, report: Callable[[int, int, bytes], None]) -> None:
+    def __init__(self, log: EffectLog, *, report: Callable[[int, int, bytes], None], asleep: bool = False) -> None:
+        """`asleep`: the recorded program called `tachograph.install()` itself, and nothing before that was recorded."""
         self._log = log
+        self._asleep = asleep
         self._report = report
         self._lock = allocate_lock()
         self._free: dict[int, Effect] = {effect.index: effect for effect in log.effects}
@@ -230,6 +232,7 @@ class Playback:
         self._miss(said)
 
     def _miss(self, said: dict[str, Any]) -> None:
+        said["decision"] = context.decision.get()
         self._report(fr.MISS, said.get("nearest", 0), values.encode(said))
         call, leaf = said["call"], said.get("firstDifference")
         where = "" if leaf is None else f"; the nearest recording differs first at {leaf['path']}"
@@ -317,6 +320,8 @@ class Playback:
 
     def redraw(self, kind: int, code: CodeType, at: int) -> Any:
         """The value that was drawn at this place, or `port.MISSING` and a note of drift."""
+        if self._asleep:
+            return port.MISSING
         known = self._sites.get((id(code), at, kind))
         if known is None:
             site = tuple(part.decode("utf-8", "replace") for part in fr.unpack_fields(site_of(kind, code, at))[0])
@@ -347,6 +352,10 @@ class Playback:
         said = {"what": what, "where": detail, "stoppedBy": "audit hook", "path": context.here().path}
         self._report(fr.ATTEMPT, 0, values.encode(said))
         raise PermissionError(13, f"a replay allows no {what} ({detail}): no recording claims it")
+
+    def installed(self) -> None:
+        """From here on the program was recorded."""
+        self._asleep = False
 
     def passed(self, what: str, detail: str) -> None:
         """A connection went out in a replay: no seam of ours does that, and if one did it must be counted."""

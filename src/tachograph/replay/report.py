@@ -40,10 +40,12 @@ def judge(
     inputs_changed: list[dict[str, Any]], origin_state: str, decision: int,
 ) -> ReplayAnswer:  # fmt: skip
     """Compare a replay with the record and return the answer."""
-    misses = [_miss(said) for _, said in outcome.of(fr.MISS)]
+    all_misses = [(_miss(said), said.get("decision", 0)) for _, said in outcome.of(fr.MISS)]
+    misses = [miss for miss, inside in all_misses if decision in (0, inside)]
     attempts = [_attempt(said) for _, said in outcome.of(fr.ATTEMPT)]
     served = outcome.of(fr.SERVED)
-    unconsumed = _unconsumed(log, {frame.effect for frame, _ in served})
+    own = {effect.index for effect in log.effects if decision in (0, effect.decision)}
+    unconsumed = [one for one in _unconsumed(log, {frame.effect for frame, _ in served}) if one.effect in own]
     divergences = [
         *_missed(misses, decision),
         *_unread(outcome),
@@ -51,11 +53,15 @@ def judge(
         *_ends(log, outcome),
         *_outputs(log, outcome),
     ]
-    if misses:
+    divergences, elsewhere = _own(divergences, own, decision)
+    if misses and divergences:
         first = divergences[0]
         divergences = [first, *(item.model_copy(update={"consequence": True}) for item in divergences[1:])]
     ready = outcome.of(fr.READY)
     notes = _notes(log, outcome, plan, served, bool(ready))
+    if elsewhere or len(misses) < len(all_misses):
+        where = ", ".join(sorted({item.path for item in elsewhere})[:5]) or "a call outside this decision"
+        notes.append(f"the run differs outside this decision: {where}")
     if not ready:
         divergences.append(_divergence("/replay/started", "watched", "the program never started under watch"))
     live = outcome.of(fr.LIVE)
@@ -87,6 +93,16 @@ def judge(
         notes=notes,
         timings=_timings(outcome),
     )
+
+
+def _own(
+    items: list[DivergenceItem], own: set[int], decision: int
+) -> tuple[list[DivergenceItem], list[DivergenceItem]]:  # fmt: skip
+    """Tell what belongs to the decision asked for from what only belongs to its run."""
+    if not decision:
+        return items, []
+    mine = [item for item in items if item.effect in own or item.path.startswith(f"/decisions/{decision}/")]
+    return mine, [item for item in items if item not in mine]
 
 
 def _text(data: bytes) -> str:

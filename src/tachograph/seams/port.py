@@ -100,6 +100,9 @@ if TYPE_CHECKING:
         def tell(self, kind: int, decision: int, facts: dict[str, Any]) -> None:
             """The program says something about a decision."""
 
+        def installed(self) -> None:
+            """The program itself asked to be recorded from here on (`tachograph.install()`)."""
+
     class Records(_Hears, Protocol):
         """A recorder: the effect goes out for real."""
 

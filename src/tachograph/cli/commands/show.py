@@ -27,6 +27,7 @@ def show(
         int | None, typer.Option(min=1, help="One effect: request, answer, headers, how it ended.")
     ] = None,
     raw: Annotated[int | None, typer.Option("--bytes", min=1, help="The exact answer bytes of one effect.")] = None,
+    request: Annotated[bool, typer.Option("--request", help="With --bytes: the request's instead.")] = False,
     document: Annotated[bool, typer.Option("--document", help="The sealed replay/v1 document.")] = False,
     grep: Annotated[
         str | None, typer.Option(help="Where a text stood in the context, or where it first appears.")
@@ -41,7 +42,7 @@ def show(
         raise Refused("the full replay/v1 document is not built yet; --json gives what is there", reason="not_built")
     opened = open_(store)
     if raw is not None:
-        sys.stdout.buffer.write(opened.bytes(decision, raw))
+        sys.stdout.buffer.write(opened.bytes(decision, raw, side="request" if request else "answer"))
         return
     if effect is not None:
         detail = opened.effect(decision, effect)
@@ -62,7 +63,8 @@ def as_timeline(answer: ShowAnswer) -> str:
     """The decision as a person reads it first: what it was, what it did in order, how it ended."""
     row = answer.decision
     head = [
-        f"{row.decisionId}  {row.capturedAt}  agent {row.agentId}" + (f"  FAILED ({row.failure})" if row.failed else ""),
+        f"{row.decisionId}  {row.capturedAt}  agent {row.agentId}"
+        + (f"  FAILED ({row.failure})" if row.failed else ""),
         f"  {harmless(row.title)[:_WIDTH]}",
         "",
     ]
@@ -91,6 +93,7 @@ def _line(one: EffectItem) -> str:
     inside = "  " if one.parent else ""
     text = harmless(one.summary)
     more = f" {one.error}" if one.error else ""
+    more += f"\n      -> {harmless(one.answered)[:_WIDTH]}" if one.answered else ""
     return f"  {one.effect:>3} {inside}+{one.startedMs:8.0f} ms {took}  {what:<24}{status}{end}  {text[:_WIDTH]}{more}"
 
 

@@ -41,6 +41,8 @@ class EffectItem(Answer):
     """The model that was asked for."""
     stopReason: str | None = None
     """Why the model stopped."""
+    answered: str | None = None
+    """What a model answered, in one line: its text, and the tools that it asked for."""
     error: str | None = None
     """The exception with which it ended: class and what it was made with."""
 
