@@ -39,8 +39,8 @@ stderr. The library returns the same as typed objects: `tachograph.Store(path).d
 - A value that is not to be had is `{"state": "unavailable", "reason": ...}`, so nobody takes it for an empty one.
 - Times are RFC 3339 UTC with milliseconds; durations are milliseconds, those on a timeline since the run began.
 - Bytes that are no UTF-8 stand escaped (`\\xff`); the exact ones are given by `tacho show ID --bytes N`.
-- An error is `{"error": {"code": ..., "message": ..., "reason": ...}}`. Codes are stable, messages are for people. Words
-  that the command line does not know are explained on stderr, and stdout stays empty.
+- An error is `{"error": {"code": ..., "message": ..., "reason": ...}}`: the code is stable, the message is for people.
+  Words that the command line does not know are explained on stderr, and stdout stays empty.
 
 Exit codes: 0 answered, the same, equivalent; 1 different; 2 the words of the call are wrong; 3 refused; 4 the store is
 damaged; 5 the replayed program escaped the replay, so that what it did is not known; 130 interrupted.
