@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tachograph.cli.commands.replay import _sides
+from tachograph.cli.commands.replay import sides
 from tachograph.cli.options import IdArgument, JsonOption, StoreOption, open_, print_json, print_text
 
 
@@ -18,7 +18,7 @@ def diff(original: IdArgument, other: IdArgument, store: StoreOption = None, jso
     else:
         lines = []
         for item in answer.divergences[:50]:
-            lines += [item.path, *_sides(item)]
+            lines += [item.path, *sides(item, (answer.original, answer.other))]
         lines += [f"only in {answer.original}: {one}" for one in answer.onlyInOriginal]
         lines += [f"only in {answer.other}: {one}" for one in answer.onlyInOther]
         print_text("\n".join(lines))

@@ -54,7 +54,8 @@ def ls(
         print_text("\n".join(["  DECISION                        WHEN (UTC)           EFFECTS  STOP        TITLE",
                               *(line(row) for row in rows)]))  # fmt: skip
     else:
-        tell("no decisions here yet: record one with `tacho run -- python agent.py`")
+        chosen = failed or any(one is not None for one in (agent, user, session, since, tool, grep))
+        tell("no decision fits" if chosen else "no decisions here yet: record one with `tacho run -- python agent.py`")
 
 
 def line(row: DecisionRow) -> str:

@@ -92,7 +92,7 @@ def as_text(answer: ReplayAnswer) -> str:
     else:
         lines = [f"NOT equivalent ({answer.served} effects served from the record, {world})"]
     for item in answer.divergences[:1]:
-        lines += ["", f"first difference: {item.path}", *_sides(item)]
+        lines += ["", f"first difference: {item.path}", *sides(item)]
     rest = answer.divergences[1:]
     if rest:
         lines.append("")
@@ -112,8 +112,10 @@ def as_text(answer: ReplayAnswer) -> str:
     return "\n".join(lines)
 
 
-def _sides(item: DivergenceItem) -> list[str]:
-    return [f"  recorded: {_clip(item.original, item.replay)}", f"  replayed: {_clip(item.replay, item.original)}"]
+def sides(item: DivergenceItem, names: tuple[str, str] = ("recorded", "replayed")) -> list[str]:
+    """Both values of a differing leaf, each around the place where they differ."""
+    one, other = _clip(item.original, item.replay), _clip(item.replay, item.original)
+    return [f"  {names[0]}: {one}", f"  {names[1]}: {other}"]
 
 
 def _clip(value: object, other: object) -> str:
