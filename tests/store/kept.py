@@ -70,7 +70,7 @@ class StoppingDisk(Disk):
         if self._step():
             raise PowerCut
         if os.path.isfile(source):
-            old = Path(target).read_bytes() if os.path.exists(target) else None
+            old = Path(target).read_bytes()[: self._durable.get(target)] if os.path.exists(target) else None
             self._renamed.append((source, target, Path(source).read_bytes(), old))
             self._durable[target] = self._durable.pop(source, os.path.getsize(source))
             self._new.discard(source)
@@ -96,6 +96,7 @@ class StoppingDisk(Disk):
                 os.unlink(target)
             else:
                 Path(target).write_bytes(old)
+                self._durable[target] = len(old)
         for path in self._new:
             Path(path).unlink(missing_ok=True)
         for path, size in self._durable.items():
