@@ -5,7 +5,7 @@ runs it under its own loader, then calls what waited. Invariants:
 
 - a module that nobody imports is never imported by us;
 - what the program sees of the module (`__spec__.loader`, `__loader__`) is what it would have seen;
-- a patch that fails is told to `on_failure` and never breaks the program's import.
+- a patch that fails, or comes while the module is being imported, is kept in `failures` and never breaks that import.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ def when_imported(name: str, patch: Patch) -> None:
     module = sys.modules.get(name)
     if module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False):
         _apply(name, patch, module)
+        return
+    if module is not None:  # another thread is in the midst of importing it, past any finder
+        failures.append((name, ImportError(f"{name} was being imported when its seam came")))
         return
     if not _waiting and _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
