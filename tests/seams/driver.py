@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from tachograph.formats.effect_log import EffectLog, read_effect_log
 from tachograph.intake.gather import Gathered, gather
 from tachograph.intake.logs import Log, split
 from tachograph.seams import injection
-from tachograph.store.spool import Reading, read_spool
+from tachograph.store.spool import Reading, Spool, read_spool
 
 RUN = "run_01ARZ3NDEKTSV4RRFFQ69G5FAV"
 RECORD = "tachograph.capture.install"
@@ -90,10 +91,12 @@ class Session:
         private, public = new_keys()
         tag = self.folder / "tag"
         tag.write_bytes(TAG_KEY)
+        argv = self.argv(args, options)
+        _say_run(spool, public, argv, self.folder)
         given = {"RUN": RUN, "SPOOL": str(spool), "PUBLIC": public.hex(), "TAGFILE": str(tag)}
         given.update(LIBS=injection.libraries(), **(settings or {}))
         env = injection.inject({**os.environ, **(environment or {})}, entry=RECORD, settings=given)
-        ended = _ended(self.argv(args, options), self.folder, env, stdin=stdin)
+        ended = _ended(argv, self.folder, env, stdin=stdin)
         return Recorded(self, args, options, ended, spool, private)
 
 
@@ -186,6 +189,14 @@ class Replayed:
     def clean(self) -> bool:
         """Nothing was missed, tried, left unread or taken out of order."""
         return not (self.misses or self.attempts or self.said(fr.UNORDERED) or self.said(fr.CHUNK))
+
+
+def _say_run(folder: Path, public: bytes, argv: list[str], cwd: Path) -> None:
+    """Write what `tacho run` writes before it starts a program."""
+    spool = Spool(str(folder), f"{RUN}.0.run", public=public)
+    facts = {"argv": argv, "cwd": str(cwd), "startedAt": time.time_ns(), "monotonicNs": time.monotonic_ns()}
+    spool.append(fr.Frame(fr.RUN, 0, 0, 0, 0, 0, time.monotonic_ns(), b"", values.encode(facts)).written())
+    spool.close()
 
 
 def _ended(
