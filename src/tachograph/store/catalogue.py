@@ -16,7 +16,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tachograph.errors import DamagedStore, NotFound
 from tachograph.store.entry import CAPTURE
@@ -236,7 +236,7 @@ class Catalogue:
             f"SELECT {_COLUMNS} FROM decision WHERE {clause} ORDER BY captured_at DESC, sequence DESC LIMIT ?",
             (*values, query.limit),
         )
-        return [self._read(columns) for columns in found.fetchall()]
+        return self._read(found.fetchall())
 
     def count(self, query: Query) -> int:
         """Return how many decisions fit (the limit does not matter)."""
@@ -251,7 +251,7 @@ class Catalogue:
         ).fetchall()
         ids = list(dict.fromkeys(columns[1] for columns in found))
         if len(ids) == 1 or (ids and ids[0] == prefix):
-            return self._read(found[0])
+            return self._read(found[:1])[0]
         if not ids:
             raise NotFound(f"no decision has an id that begins with {prefix!r}; `tacho ls` lists them")
         raise NotFound(f"several decisions have an id that begins with {prefix!r} ({', '.join(ids)}): give more of it")
@@ -264,7 +264,7 @@ class Catalogue:
         ).fetchone()
         if found is None:
             raise NotFound("the store holds no decision yet; `tacho run` records one")
-        return self._read(found)
+        return self._read([found])[0]
 
     def vouched(self, segment: str) -> int:
         """Return how many items of a segment the journal refers to: its highest item + 1."""
@@ -284,25 +284,35 @@ class Catalogue:
         """Close the index."""
         self._base.close()
 
-    def _read(self, columns: Sequence[object]) -> Row:
-        sequence, decision, run, domain, file, at, *facts = columns
-        places = self._base.execute("SELECT segment, item FROM place WHERE sequence = ? ORDER BY nth", (sequence,))
-        tools = self._base.execute("SELECT name FROM tool WHERE sequence = ? ORDER BY name", (sequence,))
-        return Row(
-            sequence, decision, run, domain, file, at,  # type: ignore[arg-type]
-            tuple(Place(bytes(segment).hex(), item) for segment, item in places),
-            _summary(facts, tuple(name for (name,) in tools)),
-        )  # fmt: skip
+    def _read(self, found: Sequence[Sequence[Any]]) -> list[Row]:
+        rows: list[Row] = []
+        for start in range(0, len(found), _BATCH):
+            part = found[start : start + _BATCH]
+            numbers = [columns[0] for columns in part]
+            places: dict[int, list[Place]] = {number: [] for number in numbers}
+            for sequence, segment, item in self._of(numbers, "sequence, segment, item FROM place", "sequence, nth"):
+                places[sequence].append(Place(segment.hex(), item))
+            tools: dict[int, list[str]] = {number: [] for number in numbers}
+            for sequence, name in self._of(numbers, "sequence, name FROM tool", "sequence, name"):
+                tools[sequence].append(name)
+            for sequence, decision, run, domain, file, at, *facts in part:
+                summary = _summary(facts, tuple(tools[sequence]))
+                rows.append(Row(sequence, decision, run, domain, file, at, tuple(places[sequence]), summary))
+        return rows
+
+    def _of(self, numbers: list[int], what: str, order: str) -> sqlite3.Cursor:
+        marks = ", ".join("?" * len(numbers))
+        return self._base.execute(f"SELECT {what} WHERE sequence IN ({marks}) ORDER BY {order}", numbers)
 
 
-def _summary(facts: Sequence[object], tools: tuple[str, ...]) -> Summary:
+def _summary(facts: Sequence[Any], tools: tuple[str, ...]) -> Summary:
     names = (
         "agent", "captured_at_ms", "level", "reason", "effects", "model_calls", "tool_calls", "stop_reason",
         "exit_code", "failed", "failure", "user_tag", "session_tag", "title",
     )  # fmt: skip
-    values: dict[str, object] = dict(zip(names, facts, strict=True))
+    values = dict(zip(names, facts, strict=True))
     values["failed"] = bool(values["failed"])
-    return Summary(**values, tools=tools)  # type: ignore[arg-type]
+    return Summary(**values, tools=tools)
 
 
 def _row(record: Record) -> tuple[object, ...]:
