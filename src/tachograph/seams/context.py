@@ -81,7 +81,10 @@ def _patch_tasks(module: ModuleType) -> None:
         child = here().child("a")
         context = options.get("context")
         if context is not None:
-            context.run(_here.set, child)
+            try:
+                context.run(_here.set, child)
+            except RuntimeError:  # entered right now: the new task shares it, and with it our place
+                pass
             return original(self, coro, **options)
         token = _here.set(child)  # the task copies the current context as it is made
         try:
