@@ -24,7 +24,7 @@ HOLDING = [
     b"Authorization", b"PROXY-AUTHORIZATION", b"x-api-key", b"Api-Key", b"x-goog-api-key", b"Cookie", b"set-cookie",
     b"X-Amz-Security-Token", b"x-auth-token", b"PRIVATE-TOKEN", b"x-client-secret", b"x-my-password-hash",
     b"ocp-apim-subscription-key", b"x-functions-key", b"X_API_KEY", b"x-csrf-token", b"cf-access-client-secret",
-    b"x-serverless-authorization", b"x-openai-api-key-2",
+    b"x-serverless-authorization", b"x-openai-api-key-2", b"DPoP", b"x-auth", b"cookie2", b"x-session-cookie",
 ]  # fmt: skip
 PLAIN = [
     b"x-ratelimit-remaining-tokens", b"anthropic-ratelimit-tokens-limit", b"x-ratelimit-limit-requests",
@@ -145,7 +145,11 @@ def test_only_published_prefixes_stay() -> None:
         ("https://h.test/?a=1;token=Abc123xyz", "https://h.test/?a=1;token=Aaa000aaa", [("token", "Abc123xyz")]),
         ("https://h.t/?X-Amz-Credential=%2Fx", "https://h.t/?X-Amz-Credential=%2Aa", [("X-Amz-Credential", "/x")]),
         ("https://h.test/?key=AIzaSyD3_x9", "https://h.test/?key=AIzaAaA0-a0", [("key", "AIzaSyD3_x9")]),
-        ("https://h.test/?key=&b=", "https://h.test/?key=&b=", []),
+        ("https://h.test/?key=&api_key=", "https://h.test/?key=&api_key=", []),
+        ("https://h.test/?key=AbcdefGhijkl", "https://h.test/?key=AaaaaaAaaaaa", [("key", "AbcdefGhijkl")]),
+        ("/?key=abcdefghijklmnopqrstuvwx", "/?key=" + "a" * 24, [("key", "abcdefghijklmnopqrstuvwx")]),
+        ("https://token9x8@h.test/", "https://aaaaa0a0@h.test/", [("userinfo", "token9x8")]),
+        ("https://h.test/?token=a%20b1+c%zz", "https://h.test/?token=a%2Aa0+a%2A", [("token", "a b1 c%zz")]),
         ("https://h.test/v1?api-version=2024", "https://h.test/v1?api-version=2024", []),
         ("/relative?client_secret=q", "/relative?client_secret=a", [("client_secret", "q")]),
     ],
@@ -162,7 +166,16 @@ def test_a_key_that_says_where_a_list_goes_on_is_no_credential(key: str) -> None
 
 
 @pytest.mark.parametrize(
-    "url", ["https://h.test/?key=user:1", "https://h.test/price?token=BTC", "https://h.test/?key=name"]
+    "url",
+    [
+        "https://h.test/?key=user:1",
+        "https://h.test/price?token=BTC",
+        "https://h.test/?key=name",
+        "https://h.test/?key=a1b2c",
+        "https://h.test/?key=123456789012345678901234567890",
+        "https://h.test/?key=configuration",
+        "https://h.test/?key=%C3%A9a1b2c3é",
+    ],
 )
 def test_an_ambiguous_key_needs_a_value_that_looks_like_a_secret(url: str) -> None:
     assert redact_url(url) == (url, [])
@@ -197,6 +210,7 @@ def test_redacting_any_text_as_a_url_is_stable_and_keeps_its_length(url: str) ->
         ("PGPASSWORD", "p"), ("MYSQL_PWD", "p"), ("API_KEY_2", "k"), ("github_token", "g"), ("APP_SECRET", "s"),
         ("DATABASE_URL", "postgres://u:p@db/x"), ("HOOK", "https://h.test/?sig=abc"), ("X", KEY),
         ("CONN", "Server=db;Password=q;"), ("PEM", "-----BEGIN PRIVATE KEY-----"), ("HDR", "Bearer " + KEY),
+        ("PATHS", "/p?api_key=abc"), ("DB_PASSWORD", "123456"), ("PIN_SECRET", "1234"), ("AUTH_TOKEN", "abc"), ("GHTOKEN", "abc"),
     ],
 )  # fmt: skip
 def test_a_variable_that_holds_a_credential_is_known(name: str, value: str) -> None:
@@ -209,7 +223,8 @@ def test_a_variable_that_holds_a_credential_is_known(name: str, value: str) -> N
         ("PATH", "/usr/bin"), ("PWD", "/home/u"), ("SSH_AUTH_SOCK", "/tmp/s"), ("MAX_TOKENS", "4096"),
         ("TOKENIZERS_PARALLELISM", "false"), ("OPENAI_API_KEY", ""), ("KEYBOARD", "us"), ("SECRET_NAME", "db"),
         ("GOOGLE_APPLICATION_CREDENTIALS_FILE", "/k.json"), ("BASE_URL", "https://h.test/v1"), ("USE_TOKEN", "true"),
-        ("REPO", "ssh://git@h.test/r"),
+        ("REPO", "ssh://git@h.test/r"), ("X", "sk-short"), ("MODEL", "hf_hub/models--of-some-length"),
+        ("X", "a-long-value-without-any-prefix"), ("USE_AUTH", "yes"), ("MAX_TOKEN", "4096"), ("PUBLIC_KEY", "abc"),
     ],
 )  # fmt: skip
 def test_a_variable_that_holds_none_is_left(name: str, value: str) -> None:

@@ -63,10 +63,8 @@ def placeholder_like(value: bytes) -> bytes:
 
 def _public_length(value: bytes) -> int:
     """Count the leading bytes that are public: `Bearer `, `sk-ant-` and the like, or both."""
-    start = 0
-    space = value.find(b" ", 0, 24)
-    if space > 0 and value[:space].lower() in _SCHEMES:
-        start = space + 1
+    scheme, space, _ = value[:24].partition(b" ")
+    start = len(scheme) + 1 if space and scheme.lower() in _SCHEMES else 0
     if value.startswith(_PREFIXES, start):
         for prefix in _PREFIXES:
             if value.startswith(prefix, start):
@@ -246,7 +244,7 @@ def comparable_url(url: str) -> str:
         return rest
     place, mark, query = rest.partition("?")
     scheme, slashes, after = place.partition("://")
-    if slashes and "@" in after.partition("/")[0]:
+    if "@" in after.partition("/")[0]:
         place = scheme + slashes + after[after.partition("/")[0].rindex("@") + 1 :]
     left: list[str] = []
     for piece in query.split("&"):
@@ -260,11 +258,9 @@ def comparable_url(url: str) -> str:
 
 def _without_userinfo(place: str, taken: list[tuple[str, str]]) -> str:
     scheme, slashes, after = place.partition("://")
-    if not slashes:
-        return place
     authority, slash, path = after.partition("/")
     userinfo, at, host = authority.rpartition("@")
-    if not userinfo or (":" not in userinfo and not _looks_secret(userinfo)):  # `ssh://git@host` holds none
+    if ":" not in userinfo and not _looks_secret(userinfo):  # `ssh://git@host` holds none
         return place
     taken.append(("userinfo", _decoded(userinfo)))
     shape = ":".join([_shape(part) for part in userinfo.split(":")])
@@ -288,7 +284,7 @@ def _one_pair(piece: str, taken: list[tuple[str, str]]) -> str:
 def _looks_secret(value: str) -> bool:
     """Of an ambiguous key: long, or letters and digits mixed, and nothing that a token has not."""
     plain = value.replace("%", "")
-    if len(value) < 6 or value.isdigit() or not plain.isascii() or plain.translate(_TOKEN_SIGNS):
+    if len(value) < 6 or value.isdigit() or plain.translate(_TOKEN_SIGNS):
         return False
     if len(value) >= 24:
         return True
@@ -301,8 +297,6 @@ _TOKEN_SIGNS = {code: None for code in range(128) if chr(code).isalnum() or chr(
 
 def _shape(value: str) -> str:
     """The placeholder of a value in a URL; an escape stays an escape, of `*`."""
-    if "%" not in value:
-        return placeholder_like(value.encode("utf-8", "surrogateescape")).decode("ascii")
     head, *escaped = value.split("%")
     shape = placeholder_like(head.encode("utf-8", "surrogateescape")).decode("ascii")
     for part in escaped:
@@ -311,8 +305,6 @@ def _shape(value: str) -> str:
 
 
 def _decoded(text: str) -> str:
-    if "%" not in text and "+" not in text:
-        return text
     head, *escaped = text.replace("+", " ").split("%")
     out = bytearray(head.encode("utf-8", "surrogateescape"))
     for part in escaped:
@@ -345,6 +337,7 @@ _NOT_VARIABLES = frozenset(
         "PWD", "OLDPWD", "SSH_AUTH_SOCK", "XAUTHORITY", "SESSION_MANAGER", "PUBLIC_KEY", "SORT_KEY",
     )
 )  # fmt: skip
+_COUNTED = ("KEY", "TOKEN", "AUTH")  # may also be counted or switched on: `MAX_TOKEN=4096`, `USE_AUTH=true`
 _IN_VALUES = ("password=", "accountkey=", "sharedaccesskey=", "client_secret=", "-----begin ")
 
 
@@ -358,20 +351,20 @@ def is_credential_variable(name: str, value: str) -> bool:
         return False
     upper = name.upper()
     words = upper.replace("-", "_").rstrip("0123456789_").split("_")
-    if upper not in _NOT_VARIABLES and words[-1] not in _ABOUT and not _is_number(value):
-        if words[-1] in _VARIABLE_LAST or words[-1].endswith(("PASSWORD", "APIKEY", "SECRET", "TOKEN")):
+    if upper not in _NOT_VARIABLES and words[-1] not in _ABOUT and not (words[-1] in _COUNTED and _is_setting(value)):
+        if words[-1] in _VARIABLE_LAST or words[-1].endswith("TOKEN"):
             return True
         if any(word in upper for word in _VARIABLE_WORDS):
             return True
     return _value_is_credential(value)
 
 
-def _is_number(value: str) -> bool:
+def _is_setting(value: str) -> bool:
     return (len(value) <= 7 and value.isdigit()) or value.lower() in ("true", "false", "yes", "no", "on", "off", "none")
 
 
 def _value_is_credential(value: str) -> bool:
-    if "://" in value and redact_url(value)[1]:
+    if redact_url(value)[1]:
         return True
     lower = value.lower()
     if any(sign in lower for sign in _IN_VALUES):
