@@ -15,7 +15,7 @@ from tachograph.formats import frame as fr
 from tachograph.formats.effect_log import EffectLog, read_effect_log
 from tachograph.formats.value_view import view
 from tachograph.intake.readings import answer_of, request_of
-from tachograph.intake.skeleton import coverage
+from tachograph.intake.skeleton import coverage, is_watched
 from tachograph.model.effect import Effect
 
 
@@ -47,9 +47,10 @@ class Captured:
 
     @property
     def coverage(self) -> dict[str, Any]:
-        """What was seen, and what bypassed the recorder."""
+        """What was seen, what bypassed the recorder, and which processes' records end early, and when (`tails`)."""
         bypassed = [fact.said for fact in self.log.of(fr.NOTE) if fact.said["what"] != "started"]
-        return {**coverage(self.log), "bypassed": bypassed}
+        tails = [word for about in self.log.about for word in about["tails"]]
+        return {**coverage(self.log), "bypassed": bypassed, "tails": tails}
 
     @property
     def ended(self) -> dict[str, Any] | None:

@@ -85,9 +85,20 @@ def coverage(log: EffectLog) -> dict[str, Any]:
         what = fact.said["what"]
         if what != "started":
             bypassed[what] = bypassed.get(what, 0) + 1
+    if not is_watched(log):
+        bypassed["process"] = bypassed.get("process", 0) + 1
     counted = [{"what": what, "count": count} for what, count in sorted(bypassed.items())]
     seen = len(log.effects)
     return {"seen": seen, "bypassed": counted, "damage": len(log.about[0]["damage"]) if log.about else 0}
+
+
+def is_watched(log: EffectLog) -> bool:
+    """Say whether the program that `tacho run` started is one of the processes that recorded themselves.
+
+    A run that `tachograph.install()` recorded has no such note, and is. A decision's own log says nothing either way.
+    """
+    started = [fact.said["detail"] for fact in log.of(fr.NOTE) if fact.said["what"] == "started"]
+    return not started or started[0] in {str(fact.said.get("pid")) for fact in log.of(fr.PROCESS)}
 
 
 def title_of(log: EffectLog, number: int, opened: dict[str, Any], run: dict[str, Any]) -> str:

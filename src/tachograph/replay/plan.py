@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tachograph.formats import frame as fr
+from tachograph.intake.skeleton import is_watched
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,6 +60,12 @@ def make_plan(
         return Refusal(
             "no_entry_point", "the record does not say how the program was started, so it cannot be run again"
         )
+    if not is_watched(log):
+        return Refusal(
+            "not_watched",
+            f"{argv[0]} did not load the recorder (no Python 3.11+, or started with -I, -E or -S), so a replay could not "
+            "hold it: it would run live",
+        )
     unclaimed = [fact.said for fact in log.of(fr.NOTE) if fact.said["what"] in UNCLAIMED]
     if unclaimed:
         first = unclaimed[0]
@@ -88,7 +95,7 @@ def make_plan(
 
 
 BOUNDARIES = ("http", "subprocess", "tool", "retrieval", "external")
-UNCLAIMED = ("socket.connect", "socket.sendto", "socket.sendmsg")
+UNCLAIMED = ("socket.connect", "socket.sendto", "socket.sendmsg", "bypassed.grpc")
 
 
 def _kinds(recorded: Mapping[str, Kind]) -> tuple[Kind, Kind, Kind]:

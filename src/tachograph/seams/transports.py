@@ -5,7 +5,7 @@ Modules that the program has imported are patched now, the others when it import
 
 from __future__ import annotations
 
-from tachograph.seams import context, draws, hooks, httpx_transport, subprocesses
+from tachograph.seams import context, draws, grpc_channels, hooks, httpx_transport, subprocesses
 
 SEAMS = {
     "httpx": "httpx transports, sync and async (class level)",
@@ -26,4 +26,5 @@ def install() -> None:
     httpx_transport.install()
     subprocesses.install()
     draws.install()
+    grpc_channels.install()
     hooks.install()
