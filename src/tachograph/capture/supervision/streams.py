@@ -90,7 +90,10 @@ def window_size(fd: int) -> tuple[int, int]:
 def set_window_size(fd: int, size: tuple[int, int]) -> None:
     """Tell the terminal `fd` its columns and rows; the kernel signals the foreground programs if they changed."""
     columns, rows = size
-    fcntl.ioctl(fd, termios.TIOCSWINSZ, _WINSIZE.pack(rows, columns, 0, 0))
+    try:
+        fcntl.ioctl(fd, termios.TIOCSWINSZ, _WINSIZE.pack(rows, columns, 0, 0))
+    except OSError:  # it hung up
+        return
 
 
 def waiting_bytes(fd: int) -> int:

@@ -21,10 +21,10 @@ import struct
 import termios
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from tachograph.capture.program import PROBLEM, Program, become
+from tachograph.capture.supervision.program import PROBLEM, Program, become
 
 if TYPE_CHECKING:
-    from tachograph.capture.terminal import Modes
+    from tachograph.capture.supervision.terminal import Modes
 
 RECORD = struct.Struct("<ci")
 STARTED, PROBLEM_IN_FOLDER, PROBLEM_IN_EXEC, STOPPED, ENDED = b"P", b"D", b"X", b"S", b"E"

@@ -15,14 +15,14 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from tachograph.capture import keeper as kp
-from tachograph.capture.keyboard import Keyboard
-from tachograph.capture.streams import window_size
+from tachograph.capture.supervision import keeper as kp
+from tachograph.capture.supervision.keyboard import Keyboard
+from tachograph.capture.supervision.streams import window_size
 
 if TYPE_CHECKING:
-    from tachograph.capture.keeper import Keeper
-    from tachograph.capture.signals import Catcher
-    from tachograph.capture.wiring import Wiring
+    from tachograph.capture.supervision.keeper import Keeper
+    from tachograph.capture.supervision.signals import Catcher
+    from tachograph.capture.supervision.wiring import Wiring
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 CAUGHT = (*FORWARDED, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
@@ -136,6 +136,7 @@ class Job:
     def _take(self) -> None:
         real, terminals = self._wiring.real, self._wiring.terminals
         if real is not None and terminals is not None and real.in_foreground():
+            terminals.adopt(real.modes())
             real.take(terminals.agreed)
             if self.keeper is not None:
                 self.keeper.tell(kp.TERMINAL_TAKEN)

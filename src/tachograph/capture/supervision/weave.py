@@ -13,10 +13,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from tachograph.capture.kernel import Modifications
+from tachograph.capture.supervision.kernel import Modifications
 
 if TYPE_CHECKING:
-    from tachograph.capture.outflow import Outflow
+    from tachograph.capture.supervision.outflow import Outflow
 
 _TURN = 4  # pieces read before anybody else gets a turn
 

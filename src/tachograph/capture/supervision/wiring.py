@@ -16,11 +16,11 @@ import os
 import termios
 from typing import TYPE_CHECKING
 
-from tachograph.capture.inflow import Inflow, from_pipe, rest_of_file
-from tachograph.capture.outflow import Outflow, Outlet
-from tachograph.capture.script import ScriptedKeys, ScriptedPipe, Sleep, as_file
-from tachograph.capture.streams import STREAMS, StreamKinds, StreamName, window_size
-from tachograph.capture.terminal import (
+from tachograph.capture.supervision.inflow import Inflow, from_pipe, rest_of_file
+from tachograph.capture.supervision.outflow import Outflow, Outlet
+from tachograph.capture.supervision.script import ScriptedKeys, ScriptedPipe, Sleep, as_file
+from tachograph.capture.supervision.streams import STREAMS, StreamKinds, StreamName, window_size
+from tachograph.capture.supervision.terminal import (
     ProgramTerminals,
     RealTerminal,
     adds_returns,
@@ -28,13 +28,13 @@ from tachograph.capture.terminal import (
     open_again,
     open_controlling,
 )
-from tachograph.capture.weave import Weave, same_place, watch_writes
+from tachograph.capture.supervision.weave import Weave, same_place, watch_writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tachograph.capture.readiness import Readiness
-    from tachograph.capture.watching import Guarded
+    from tachograph.capture.supervision.readiness import Readiness
+    from tachograph.capture.supervision.watching import Guarded
 
 
 class Wiring:

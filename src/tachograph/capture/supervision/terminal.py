@@ -16,7 +16,7 @@ import os
 import termios
 from typing import Any
 
-from tachograph.capture.streams import STREAMS, StreamName, set_window_size
+from tachograph.capture.supervision.streams import STREAMS, StreamName, set_window_size
 
 IFLAG, OFLAG, CFLAG, LFLAG, ISPEED, OSPEED, CC = range(7)
 Modes = list[Any]
@@ -42,6 +42,13 @@ def is_controlling(fd: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _set_modes(fd: int, modes: Modes) -> None:
+    try:
+        termios.tcsetattr(fd, termios.TCSANOW, modes)
+    except termios.error:  # it hung up; that reaches the program on its own way
+        return
 
 
 class LineEnds:
@@ -86,9 +93,13 @@ class RealTerminal:
         except OSError:
             return False
 
+    def modes(self) -> Modes:
+        """Its modes at this moment."""
+        return termios.tcgetattr(self.fd)
+
     def take(self, like: Modes) -> None:
         """From now on every key is ours as it is typed. `like`: the modes of the program's terminals."""
-        self.saved = termios.tcgetattr(self.fd)
+        self.saved = self.modes()
         self.taken = True
         self.follow(like)
 
@@ -119,11 +130,8 @@ class RealTerminal:
 
     def _set(self, modes: Modes) -> None:
         if self.in_foreground():
-            try:
-                termios.tcsetattr(self.fd, termios.TCSANOW, modes)
-                self._now = modes
-            except termios.error:  # it is gone; the hang-up reaches the program on its own way
-                return
+            _set_modes(self.fd, modes)
+            self._now = modes
 
 
 def open_controlling() -> RealTerminal | None:
@@ -169,9 +177,22 @@ class ProgramTerminals:
                 self.agreed = modes
                 for other, fd in self.masters.items():
                     if other != stream:
-                        termios.tcsetattr(fd, termios.TCSANOW, modes)
+                        _set_modes(fd, modes)
                 return True
         return False
+
+    def adopt(self, modes: Modes) -> None:
+        """Take over what the real terminal's modes have become, unless the program has set modes of its own.
+
+        A shell that waits for a command has its own modes: those are what a background job finds at its start.
+        """
+        self.agree()
+        if self.agreed == self.first:
+            for master in self.masters.values():
+                _set_modes(master, modes)
+            self.first = self.agreed = modes
+            self.agree()
+            self.first = self.agreed
 
     def resize(self, size: tuple[int, int]) -> None:
         """Set the size of all; the controlling one last, because that is what sends SIGWINCH."""
