@@ -2,8 +2,8 @@
 
 A program that opens no decision is its own one decision, and then everything stands in one log. Otherwise the log of
 each decision holds its own frames and the run's log the rest (argv, environment, stdin, outputs, effects outside),
-because they lie in different erasure domains. Every log stands alone: it names the paths and call sites that its frames use, and
-opens with an `about` frame.
+because they lie in different erasure domains. Every log stands alone: it names the paths and call sites that its frames
+use, and opens with an `about` frame.
 """
 
 from __future__ import annotations

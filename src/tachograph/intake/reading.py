@@ -49,6 +49,9 @@ class Captured:
     def coverage(self) -> dict[str, Any]:
         """What was seen, what bypassed the recorder, and which processes' records end early, and when (`tails`)."""
         bypassed = [fact.said for fact in self.log.of(fr.NOTE) if fact.said["what"] != "started"]
+        if not is_watched(self.log):
+            said = "it did not load the recorder: nothing that happened inside was seen"
+            bypassed.append({"what": "the program itself", "detail": said})
         tails = [word for about in self.log.about for word in about["tails"]]
         return {**coverage(self.log), "bypassed": bypassed, "tails": tails}
 

@@ -63,8 +63,8 @@ def make_plan(
     if not is_watched(log):
         return Refusal(
             "not_watched",
-            f"{argv[0]} did not load the recorder (no Python 3.11+, or started with -I, -E or -S), so a replay could not "
-            "hold it: it would run live",
+            f"{argv[0]} did not load the recorder (no Python 3.11+, or started with -I, -E or -S): a replay could not hold "
+            "it, and it would run live",
         )
     unclaimed = [fact.said for fact in log.of(fr.NOTE) if fact.said["what"] in UNCLAIMED]
     if unclaimed:
