@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 KINDS = (
-    "", "time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "date.today", "time.localtime",
-    "time.gmtime", "time.strftime", "time.ctime", "time.asctime", "uuid.uuid1", "uuid.uuid4", "os.urandom",
+    "", "time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "date.today",
+    "time.localtime", "time.gmtime", "time.strftime", "time.ctime", "time.asctime", "uuid.uuid1", "uuid.uuid4", "os.urandom",
     "os.getrandom", "random.random", "random.getrandbits", "random.seed", "time.perf_counter", "time.perf_counter_ns",
     "time.monotonic", "time.monotonic_ns", "time.process_time", "time.process_time_ns",
 )  # fmt: skip
@@ -70,11 +70,13 @@ def _looked_through(frame: FrameType | None) -> FrameType | None:
 def _wrap(
     kind: str, original: Callable[..., Any], *, own_only: bool = False, through: bool = False,
     keep: Callable[[Any], Any] | None = None, remake: Callable[..., Any] | None = None, no_arguments: int = -1,
+    above: int = 1,
 ) -> Callable[..., Any]:  # fmt: skip
     """Wrap one source of draws.
 
     `keep` turns the value into what a frame can hold, `remake` turns that back (given the call's arguments too);
     `no_arguments` >= 0 limits it to calls with at most so many: `localtime()` draws, `localtime(0)` does not.
+    `above` is how many calls up whoever asks stands.
     """
     number = _NUMBER[kind]
     least = _OWN if own_only else _COUNTS
@@ -83,7 +85,7 @@ def _wrap(
         listener = port.current
         if listener is None or (no_arguments >= 0 and len(args) > no_arguments):
             return original(*args, **kwargs)
-        frame: Any = _getframe(1)
+        frame: Any = _getframe(above)
         if through:
             frame = _looked_through(frame)
             if frame is None:
@@ -150,7 +152,9 @@ def _patch_random(module: ModuleType) -> None:
         setattr(hidden, name, wrapped)
         setattr(module, name, wrapped)
     seed = module.Random.seed
-    seeded = _wrap("random.seed", lambda self: _seeded(self, seed), through=True, keep=_state, remake=_restore)
+    seeded = _wrap(
+        "random.seed", lambda self: _seeded(self, seed), through=True, keep=_state, remake=_restore, above=2
+    )  # fmt: skip
 
     def seed_or_draw(self: Any, a: Any = None, *args: Any, **kwargs: Any) -> None:
         if a is None and not args and not kwargs:
@@ -168,12 +172,13 @@ def _seeded(generator: Any, seed: Callable[..., None]) -> Any:
 
 
 def _state(generator: Any) -> bytes:
-    return b"".join(number.to_bytes(4, "little") for number in generator.getstate()[1])
+    state = sys.modules["random"].Random.getstate(generator)  # a program's own class may answer otherwise
+    return b"".join(number.to_bytes(4, "little") for number in state[1])
 
 
 def _restore(kept: bytes, generator: Any) -> None:
     numbers = tuple(int.from_bytes(kept[at : at + 4], "little") for at in range(0, len(kept), 4))
-    generator.setstate((3, numbers, None))
+    sys.modules["random"].Random.setstate(generator, (3, numbers, None))
 
 
 def _patch_datetime(module: ModuleType) -> None:
