@@ -216,7 +216,7 @@ with ThreadPoolExecutor(1) as pool:
     for name in ("pool 1", "pool 2"): pool.submit(read, name).result()
 asyncio.run(main())
 said["outside"] = colour.get()
-said["names"] = sorted(variable.name for variable in contextvars.copy_context() if not variable.name.startswith("tacho"))
+said["names"] = [each.name for each in contextvars.copy_context() if not each.name.startswith("tachograph")]
 print(json.dumps(said))
 """
 
