@@ -28,7 +28,7 @@ PLACES = st.lists(st.integers(0, 1000), max_size=20)
 
 
 @given(
-    arguments=st.dictionaries(texts(max_size=5), json_values(max_leaves=5), max_size=3),
+    arguments=st.dictionaries(texts(max_parts=2), json_values(max_leaves=5), max_size=3),
     indent=st.sampled_from([None, 2]),
     escaped=st.booleans(),
     places=PLACES,

@@ -67,6 +67,20 @@ def test_chunks_reach_an_async_client_with_their_borders(client: ModuleType) -> 
 
 
 @CLIENTS
+def test_an_async_client_gets_every_byte_before_a_reset(client: ModuleType) -> None:
+    chunks: list[bytes] = []
+
+    async def read(url: str) -> None:
+        async with client.AsyncClient() as opened, opened.stream("GET", url) as answer:
+            async for chunk in answer.aiter_raw():
+                chunks.append(chunk)
+
+    with ScriptedServer([stream([b"ab", b"cd"], ending="reset")]) as server, pytest.raises(client.ReadError):
+        asyncio.run(read(server.url))
+    assert b"".join(chunks) == b"abcd"
+
+
+@CLIENTS
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
 def test_encoded_answers_are_decoded(client: ModuleType, coding: str) -> None:
     with ScriptedServer([json_reply({"é": [1]}, coding=coding)]) as server:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import hypothesis
 import pytest
@@ -48,10 +49,12 @@ def test_two_runs_of_one_form_differ_in_the_boundary_only(drawn: strategies.Mult
     [
         (strategies.chunked_streams(), lambda drawn: len(drawn.chunks) > 3),
         (strategies.event_streams(), lambda drawn: any(chunk[:1] > b"\x7f" for chunk in drawn.chunks)),
-        (strategies.json_values(), lambda value: isinstance(value, int) and abs(value) > 2**53),
+        (strategies.json_bodies(), lambda body: re.search(rb"\d{17}", body)),
         (strategies.texts(), lambda text: "\u2028" in text),
         (strategies.headers(), lambda drawn: len(drawn) > 3),
     ],
 )
 def test_the_corners_are_reached(strategy: object, wanted: object) -> None:
-    hypothesis.find(strategy, wanted, settings=hypothesis.settings(max_examples=5000, database=None))  # type: ignore[arg-type]
+    # Found is enough: to shrink what was found would take most of the time.
+    settings = hypothesis.settings(max_examples=2000, database=None, phases=[hypothesis.Phase.generate])
+    hypothesis.find(strategy, wanted, settings=settings)  # type: ignore[arg-type]
