@@ -255,13 +255,14 @@ class Recorder:
 
     def forked(self) -> None:
         """In a child after a fork: a file of its own, under a key of its own."""
-        self._spool.forget()
+        inherited = self._spool
         for place in self._places:
             place.number = 0
         try:
             self._begin()
         except OSError as fault:
             self._failed(fault)
+        inherited.forget()  # only now: until this child holds a file, the inherited lock says that its run still lives
 
     def finish(self) -> None:
         """The process ends: the draws that still wait, then the last frame."""

@@ -51,9 +51,9 @@ def gather(readings: Sequence[Reading], *, unreadable: Sequence[str] = ()) -> Ga
     damage = [word for reading in readings for word in reading.damage] + list(unreadable)
     damage += ["recording stopped before the program did: a write failed" for reading in readings if reading.gap]
     processes = [_process(order, reading, damage) for order, reading in enumerate(readings)]
-    known = [process for process in processes if process.began_ns]
-    began = min((process.began_ns for process in known), default=0)
-    zero = min((process.monotonic_ns for process in known), default=0)
+    # The clock of the first process to begin says when the run began: a later one may have been set back meanwhile.
+    known = sorted((process.monotonic_ns, process.began_ns) for process in processes if process.began_ns)
+    zero, began = known[0] if known else (0, 0)
     ordered = sorted(
         ((frame, process) for process in processes for frame in process.frames),
         key=lambda pair: (pair[0].at_ns, pair[1].order),

@@ -4,7 +4,7 @@ One sealer per store, under an exclusive lock. Per run: (a) gather, read, outlin
 wrapped keys to the key table, fsync; (c) journal records, fsync: *now sealed*; (f) the catalogue, with the journal
 position in the same transaction; (g) the spool file's key, then the file. Starting up redoes (f) and (g) from the
 journal, so a crash between any two steps loses nothing and seals nothing twice: a run's decisions come first in a batch
-and the run's own record last, and whatever the journal has already is left out.
+and the run's own record last, with the names of the spool files it was made from; whatever the journal has is left out.
 
 The signature (c), log (d) and checkpoint (e) of the evidence issue have their places in the journal's records.
 """
@@ -12,7 +12,8 @@ The signature (c), log (d) and checkpoint (e) of the evidence issue have their p
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tachograph.canonical import canonical
@@ -23,8 +24,8 @@ from tachograph.intake import waiting
 from tachograph.intake.gather import gather
 from tachograph.intake.logs import Log, split
 from tachograph.intake.skeleton import Outline, outline
-from tachograph.model.identity import minted_at_ms
-from tachograph.store.catalogue import Catalogue
+from tachograph.model.identity import minted_at_ms, with_prefix
+from tachograph.store.catalogue import Catalogue, Query
 from tachograph.store.disk import DISK, Disk
 from tachograph.store.domains import DEFAULT_TENANT, Domain, tag
 from tachograph.store.entry import CAPTURE, RUN, Entry, Source
@@ -38,6 +39,7 @@ from tachograph.store.spool import destroy
 from tachograph.store.summary import Summary, seal_title
 
 WAIT_S = 10.0
+MOST = 1_000_000  # decisions of one run
 
 
 class Sealer:
@@ -51,6 +53,7 @@ class Sealer:
         Raises StoreLocked if another process seals for longer than `wait_s`, DamagedStore, KeyMissing, OSError.
         """
         self._folder = folder
+        self._disk = disk
         self._keyring: Keyring = folder.keyring(environ)
         self._lock = SealerLock(folder.path).acquire(wait=wait_s)
         try:
@@ -90,15 +93,19 @@ class Sealer:
         return sealed
 
     def _take_in(self, run: waiting.Run) -> list[str]:
+        run = self._not_sealed(run)
         spooled = waiting.read_run(run, private=self._keyring.intake)
         if not spooled.readings:
             return []  # nothing of it can be read: named by `doctor`, kept where it is
         gathered = gather(spooled.readings, unreadable=spooled.unreadable)
+        gathered.began_ns = gathered.began_ns or minted_at_ms(run.run_id) * 1_000_000  # killed before it could say
+        if run.apart_from:
+            gathered.tails.append(f"sealed apart from {run.apart_from}, whose other processes had ended")
         gathered.frames.extend(waiting.marked(run, after_ns=gathered.frames[-1].at_ns if gathered.frames else 0))
         logs = split(run.run_id, gathered)
-        known = {log.decision_id or run.run_id for log in logs if self._is_sealed(log.decision_id or run.run_id)}
+        known = {row.decision for row in self._catalogue.rows(Query(run=run.run_id, limit=MOST))}
         sources = tuple(
-            Source(os.path.basename(path)[: -len(".spool")], 0, max(0, len(reading.frames) - 1))
+            Source(waiting.stem(path), 0, max(0, len(reading.frames) - 1))
             for path, reading in zip(spooled.read, spooled.readings, strict=True)
         )
         run_facts = facts_of_run(logs[0])
@@ -111,11 +118,29 @@ class Sealer:
             self._journal.append_batch(entries)
             self._catalogue.catch_up(self._journal)
         self._close_segments(entries)
-        for path in spooled.read:
-            destroy(path)
-        for path in run.markers:
-            os.unlink(path)
+        self._destroy([*spooled.read, *run.markers])
         return [entry.decision for entry in entries if entry.kind == CAPTURE]
+
+    def _not_sealed(self, run: waiting.Run) -> waiting.Run:
+        """Return what of a run is not in the journal yet, the rest destroyed: a crash came between sealing and that.
+
+        What a process of the run began to record only after the run had been sealed becomes a run of its own.
+        """
+        if not self._catalogue.count(Query(run=run.run_id)):
+            return run
+        stems = {waiting.stem(path): path for path in run.files}
+        done = {source.spool for source in self._journal.sources(stems)}
+        self._destroy([path for stem, path in stems.items() if stem in done])
+        left = [path for stem, path in stems.items() if stem not in done]
+        whole = self._is_sealed(run.run_id) or self._is_sealed(with_prefix(run.run_id, "dec"))
+        return waiting.apart(run, left) if whole else replace(run, files=left)
+
+    def _destroy(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            if path.endswith(waiting.SPOOL):
+                destroy(path, disk=self._disk)
+            else:
+                self._disk.remove(path)
 
     def _is_sealed(self, name: str) -> bool:
         try:

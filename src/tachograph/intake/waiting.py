@@ -1,28 +1,34 @@
 """What waits in the spool: the runs whose processes have all ended, with their files.
 
 A run is left alone while any process still holds one of its files. A file that cannot be read at all is named and kept
-where it is: nothing is destroyed that was not sealed.
+where it is: nothing is destroyed that was not sealed. A process that began to record when the others had ended and been
+sealed is a run of its own, which says where it comes from.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 from tachograph.errors import DamagedStore
 from tachograph.formats import frame as fr
 from tachograph.formats import values
-from tachograph.model.identity import is_id
-from tachograph.store.spool import Reading, is_live, read_spool
+from tachograph.model.identity import is_id, mint, minted_at_ms
+from tachograph.store.spool import HEADER_SIZE, Reading, is_live, read_spool
+
+SPOOL, MARKER = ".spool", ".bypassed"
 
 
 @dataclass
 class Run:
-    """One run's files in the spool."""
+    """One run's files in the spool. `apart_from` is the run that these processes belong to, if it was sealed before."""
 
     run_id: str
     files: list[str] = field(default_factory=list)
     markers: list[str] = field(default_factory=list)
+    apart_from: str | None = None
 
     @property
     def is_live(self) -> bool:
@@ -47,17 +53,31 @@ def runs(folder: str) -> list[Run]:
         if not is_id(run_id, "run"):
             continue
         run = found.setdefault(run_id, Run(run_id))
-        if name.endswith(".spool"):
+        if name.endswith(SPOOL):
             run.files.append(os.path.join(folder, name))
-        elif name.endswith(".bypassed"):
+        elif name.endswith(MARKER):
             run.markers.append(os.path.join(folder, name))
     return [run for run in found.values() if run.files]
+
+
+def stem(path: str) -> str:
+    """Return the name by which the journal knows a spool file."""
+    return os.path.basename(path)[: -len(SPOOL)]
+
+
+def apart(run: Run, files: Sequence[str]) -> Run:
+    """Return the late files of a run as a run of their own; the same files always get the same id."""
+    chance = sha256("\0".join([run.run_id, *map(stem, files)]).encode()).digest()[:10]
+    run_id = mint("run", at_ms=minted_at_ms(run.run_id), chance=chance)
+    return Run(run_id, list(files), run.markers, apart_from=run.run_id)
 
 
 def read_run(run: Run, *, private: bytes) -> Spooled:
     """Read every file of a run with intake's private key."""
     readings, unreadable, read = [], [], []
     for path in run.files:
+        if os.path.getsize(path) < HEADER_SIZE:
+            continue  # its process was killed before it wrote anything
         try:
             readings.append(read_spool(path, private=private))
             read.append(path)

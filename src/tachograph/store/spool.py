@@ -24,6 +24,7 @@ from struct import Struct
 
 from tachograph.errors import DamagedStore
 from tachograph.store import sealedbox
+from tachograph.store.disk import DISK, Disk
 
 TYPE_CHECKING = False  # not from typing: that import costs a recorded program 7 ms
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Spool:
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
             self._fd = os.open(self.path, flags, 0o600)
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._fd, fcntl.LOCK_EX)  # waits for nobody but an `is_live` that looks just now
             if os.write(self._fd, MAGIC + file_id) != HEADER_SIZE:
                 raise OSError(28, "no space left for a spool file", self.path)
         except OSError:
@@ -260,19 +261,20 @@ def _is_chain(data: bytes, at: int) -> bool:
     return at <= len(data)
 
 
-def destroy(path: str) -> None:
+def destroy(path: str, *, disk: Disk = DISK) -> None:
     """Destroy a spool file that has been sealed: its key first, then the file (capture-v1 rule 5 (g))."""
     for key in (path[:-6] + ".key", path[:-6] + ".gap.key"):
         try:
-            size = os.path.getsize(key)
-            with open(key, "r+b") as file:
-                file.write(bytes(size))
-                file.flush()
-                os.fsync(file.fileno())
+            fd = os.open(key, os.O_WRONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             continue
-        _remove(key)
-    _remove(path)
+        try:
+            disk.write(fd, bytes(os.fstat(fd).st_size))
+            disk.sync(fd)
+        finally:
+            os.close(fd)
+        disk.remove(key)
+    disk.remove(path)
 
 
 def _key_of(path: str) -> tuple[bytes, bool]:
