@@ -20,10 +20,10 @@ CHOSEN = [int(seed) for seed in os.environ.get("TORTURE_SEEDS", "").split(",") i
 
 
 @pytest.fixture
-def torture(tmp_path: Path) -> Iterator[Torture]:
+def torture(quick: Path) -> Iterator[Torture]:
     """A fresh store, and a server that answers every number."""
     with ScriptedServer(answer) as server:
-        yield Torture(tmp_path, server)
+        yield Torture(quick, server)
 
 
 @pytest.mark.parametrize("seeds", FEW, ids=str)
