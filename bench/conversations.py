@@ -1,4 +1,4 @@
-"""Conversations as an agent has them, for the measurements of storage: real prose, in shapes that defeat simple schemes.
+"""Conversations as an agent has them, to measure storage with: real prose, in the shapes that defeat simple schemes.
 
 Every turn resends the history. `growing` is the plain case; `timestamp` has the time inside the system prompt; `window`
 keeps the last 20 messages; `one string` keeps the whole history in one growing string (ReAct). Answers come whole or as
