@@ -1,9 +1,9 @@
 """Row 5: how long it takes to rebuild any decision's content, its digest checked.
 
 A store of sessions of 200 turns with requests of up to 100 KB, of every shape, half of the segments sealed. All
-decisions are read once to warm up, then three times, each time in another random order; one counts with the fastest of
-its three, so that pauses of the machine (p99 12 ms for reading a plain file, when it is busy) do not hide what a decision
-costs. The baseline is reading the same bytes from a plain file and hashing them, measured in the same way.
+decisions are read once to warm up, then three times, each time in another random order; one counts with the fastest
+of its three, so that pauses of the machine (p99 12 ms for reading a plain file, when it is busy) do not hide what a
+decision costs. The baseline is reading the same bytes from a plain file and hashing them, measured in the same way.
 """
 
 from __future__ import annotations
