@@ -37,7 +37,7 @@ class Place:
         self._children: dict[str, count[int]] = {}
 
     def child(self, kind: str) -> Place:
-        """Return the place of the next thing of that kind (a task, t thread, e executor item, p process) started here."""
+        """Return the place of the next thing of that kind (a task, t thread, e pool item, p process) started here."""
         counter = self._children.get(kind)
         if counter is None:
             counter = self._children.setdefault(kind, count(1))
@@ -48,6 +48,7 @@ root = Place(ROOT)
 _here: ContextVar[Place] = ContextVar("tachograph_place", default=root)
 decision: ContextVar[int] = ContextVar("tachograph_decision", default=0)
 enclosing: ContextVar[int] = ContextVar("tachograph_effect", default=0)
+claimed: ContextVar[bool] = ContextVar("tachograph_claimed", default=False)  # a seam is making this connection itself
 
 here = _here.get
 
@@ -55,22 +56,25 @@ here = _here.get
 class _Carried:
     """A callable that runs as executor item `place`, inside the decision and effect of whoever submitted it."""
 
-    __slots__ = ("_call", "_decision", "_effect", "_place")
+    __slots__ = ("_call", "_claimed", "_decision", "_effect", "_place")
 
     def __init__(self, call: Callable[..., Any]) -> None:
         self._call = call
         self._place = here().child("e")
         self._decision = decision.get()
         self._effect = enclosing.get()
+        self._claimed = claimed.get()  # asyncio looks names up in an executor
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tokens = _here.set(self._place), decision.set(self._decision), enclosing.set(self._effect)
+        claim = claimed.set(self._claimed)
         try:
             return self._call(*args, **kwargs)
         finally:
             _here.reset(tokens[0])
             decision.reset(tokens[1])
             enclosing.reset(tokens[2])
+            claimed.reset(claim)
 
 
 def _patch_tasks(module: ModuleType) -> None:

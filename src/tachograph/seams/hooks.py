@@ -2,8 +2,8 @@
 
 An audit hook sees them whoever causes them (a client without a seam, `_socket` directly, `os.system`). A recorder notes
 them, so that coverage counts what bypassed it; a playback refuses them (`PermissionError`) and reports the attempt. No
-attempt, in either: creating a socket, `socketpair`, binding or listening on loopback. A hook cannot be removed; it costs
-an event name's look-up in a dict, also on the events that it ignores.
+attempt, in either: creating a socket, `socketpair`, binding or listening on loopback. A hook cannot be removed; it
+costs an event name's look-up in a dict, also on the events that it ignores.
 
 Not seen from here, and said so by `doctor`: native code that makes system calls itself.
 """
@@ -11,9 +11,9 @@ Not seen from here, and said so by `doctor`: native code that makes system calls
 from __future__ import annotations
 
 import sys
-from _contextvars import ContextVar
 
 from tachograph.seams import port
+from tachograph.seams.context import claimed
 from tachograph.seams.subprocesses import starting
 
 TYPE_CHECKING = False
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-claimed: ContextVar[bool] = ContextVar("tachograph_claimed", default=False)
+__all__ = ["claimed", "install"]
+
 _LOOPBACK = ("127.", "::1", "localhost")
 _installed = False
 
@@ -33,7 +34,8 @@ def _address(value: Any) -> str:
 
 
 def _connect(event: str, args: tuple[Any, ...]) -> tuple[str, str] | None:
-    return None if claimed.get() else (event, _address(args[1]))
+    # `sendmsg` over what is connected already names no address.
+    return None if claimed.get() or args[1] is None else (event, _address(args[1]))
 
 
 def _bind(event: str, args: tuple[Any, ...]) -> tuple[str, str] | None:
