@@ -1,1 +1,1 @@
-"""One file per transport: each watches one boundary and calls whoever listens. A seam knows neither recording nor replaying."""
+"""One file per transport: it watches one boundary, calls whoever listens, and knows neither recording nor replaying."""

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 KINDS = (
     "", "time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "date.today",
-    "time.localtime", "time.gmtime", "time.strftime", "time.ctime", "time.asctime", "uuid.uuid1", "uuid.uuid4", "os.urandom",
-    "os.getrandom", "random.random", "random.getrandbits", "random.seed", "time.perf_counter", "time.perf_counter_ns",
-    "time.monotonic", "time.monotonic_ns", "time.process_time", "time.process_time_ns",
+    "time.localtime", "time.gmtime", "time.strftime", "time.ctime", "time.asctime", "uuid.uuid1", "uuid.uuid4",
+    "os.urandom", "os.getrandom", "random.random", "random.getrandbits", "random.seed", "time.perf_counter",
+    "time.perf_counter_ns", "time.monotonic", "time.monotonic_ns", "time.process_time", "time.process_time_ns",
 )  # fmt: skip
 _NUMBER = {name: number for number, name in enumerate(KINDS)}
 

@@ -27,7 +27,7 @@ def libraries() -> str:
 
 
 def inject(environment: dict[str, str], *, entry: str, settings: dict[str, str]) -> dict[str, str]:
-    """Return the environment with which a program starts under `entry`, the module whose `start(settings)` is called."""
+    """Return the environment that starts a program under `entry`: the module whose `start(settings)` is called."""
     injected = dict(environment)
     before = environment.get("PYTHONPATH")
     injected["PYTHONPATH"] = FOLDER if not before else FOLDER + os.pathsep + before

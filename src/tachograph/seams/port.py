@@ -172,5 +172,3 @@ def listen(listener: Listener | None) -> None:
 def how_of(error: BaseException) -> str:
     """Say how an effect ended that raised this: by itself (`error`), or because the program stopped waiting."""
     return ERROR if isinstance(error, Exception) else CUT_OFF
-
-

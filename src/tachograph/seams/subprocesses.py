@@ -217,4 +217,3 @@ def install() -> None:
     """Watch `subprocess` and asyncio's transport, each when the program imports it."""
     when_imported("subprocess", _patch)
     when_imported("asyncio.base_subprocess", _patch_asyncio)
-

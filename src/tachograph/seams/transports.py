@@ -1,6 +1,7 @@
 """Every seam, installed in one call: the same for a recorder and for a playback.
 
-Modules that the program has imported are patched now, the others when it imports them. Installing again changes nothing.
+Modules that the program has imported are patched now, the others when it imports them. Installing again changes
+nothing.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def _take_out():
 def _next():
     own = sys.modules.pop("sitecustomize", None)
     try:
-        import sitecustomize  # the one that the program would have had
+        import sitecustomize  # noqa: F401 - the one that the program would have had
     except ImportError as fault:
         if getattr(fault, "name", "sitecustomize") != "sitecustomize":
             raise
@@ -53,7 +53,8 @@ def _bypassed(taken, reason):
         except (IOError, OSError):
             pass
     if taken.get(PREFIX + "REQUIRE"):
-        sys.stderr.write("tachograph: cannot watch %s (%s) and capture is required: stopping\n" % (sys.executable, reason))
+        said = "tachograph: cannot watch %s (%s) and capture is required: stopping\n"
+        sys.stderr.write(said % (sys.executable, reason))
         os._exit(3)
 
 
@@ -72,8 +73,8 @@ def _start(taken):
 
         injection.take(taken)
         entry = __import__(taken[PREFIX + "ENTRY"], fromlist=["start"])
-        entry.start(dict((name[len(PREFIX):], value) for name, value in taken.items()))
-    except Exception as fault:  # the program goes on as if we were not there
+        entry.start({name[len(PREFIX) :]: value for name, value in taken.items()})
+    except Exception as fault:  # noqa: BLE001 - the program goes on as if we were not there
         _bypassed(taken, "%s: %s" % (type(fault).__name__, fault))
 
 
