@@ -87,7 +87,7 @@ def agrees(shown: str, came: str) -> bool:
     if not shown.strip():
         return True
     lines = []
-    for line in shown.strip().splitlines():
+    for line in shown.strip("\n").splitlines():
         if line.strip() in ("...", "…"):
             lines.append(r"(?:[^\n]*\n)*?")
         else:

@@ -111,6 +111,8 @@ def test_a_mark_that_runs_nothing_is_an_error(page: str) -> None:
         ("a\nb", "a\nb\n", True),
         ("a\nb", "a\nc", False),
         ("a", "a\nb", False),
+        ("  a\nb", "  a\nb", True),
+        ("  a\nb", "a\nb", False),
         ("a\n...", "a\nb\nc", True),
         ("...\nc", "a\nb\nc", True),
         ("run_...", "run_01J5", True),
