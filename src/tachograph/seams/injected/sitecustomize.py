@@ -24,11 +24,11 @@ def _take_out():
     for name in list(os.environ):
         if name.startswith(PREFIX):
             taken[name] = os.environ.pop(name)
-    rest = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part and part != here]
-    if rest:
-        os.environ["PYTHONPATH"] = os.pathsep.join(rest)
-    else:
-        os.environ.pop("PYTHONPATH", None)
+    first, mark, rest = os.environ.get("PYTHONPATH", "").partition(os.pathsep)
+    if first == here and mark:
+        os.environ["PYTHONPATH"] = rest
+    elif first == here:
+        del os.environ["PYTHONPATH"]
     sys.path[:] = [part for part in sys.path if os.path.abspath(part) != here]
     return taken
 
@@ -51,7 +51,7 @@ def _bypassed(taken, reason):
             with open(os.path.join(folder, "%s.%d.bypassed" % (run, os.getpid())), "w") as file:
                 file.write("%s: %s" % (sys.executable, reason))
         except (IOError, OSError):
-            pass
+            sys.stderr.write("tachograph: this process is not recorded (%s); it goes on\n" % reason)
     if taken.get(PREFIX + "REQUIRE"):
         said = "tachograph: cannot watch %s (%s) and capture is required: stopping\n"
         sys.stderr.write(said % (sys.executable, reason))
@@ -79,6 +79,8 @@ def _start(taken):
 
 
 _taken = _take_out()
-_next()
-if _taken.get(PREFIX + "ENTRY"):
-    _start(_taken)
+try:
+    _next()
+finally:  # whatever the next one raises, Python tells it and goes on
+    if _taken.get(PREFIX + "ENTRY"):
+        _start(_taken)
