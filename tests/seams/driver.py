@@ -62,6 +62,7 @@ class Session:
     def __init__(self, folder: Path, source: str) -> None:
         self.folder = folder
         self.program = folder / "program.py"
+        self.python = sys.executable
         self.rewrite(source)
         self._count = 0
 
@@ -70,7 +71,7 @@ class Session:
         self.program.write_text(textwrap.dedent(source))
 
     def argv(self, args: Sequence[str], options: Sequence[str]) -> list[str]:
-        return [sys.executable, *options, str(self.program), *args]
+        return [self.python, *options, str(self.program), *args]
 
     def plain(self, *args: str, options: Sequence[str] = ()) -> Ended:
         """Run the program without us."""
