@@ -17,12 +17,13 @@ from _thread import allocate_lock
 from collections import deque
 from time import perf_counter_ns
 
-from tachograph.comparison.leaves import as_json, first_difference, tree_of
+from tachograph.comparison.declared import Declared as DeclaredCall
+from tachograph.comparison.declared import compare_declared
+from tachograph.comparison.leaves import as_json
 from tachograph.comparison.requests import Prepared, Request, compare_requests, nearest
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.formats.credentials import redact_headers, redact_url
-from tachograph.formats.value_view import view
 from tachograph.model.effect import HTTP, SUBPROCESS, Effect
 from tachograph.replay.ordering import Order
 from tachograph.seams import context, port
@@ -143,6 +144,7 @@ class Playback:
         """`asleep`: the recorded program called `tachograph.install()` itself, and nothing before that was recorded."""
         self._log = log
         self._asleep = asleep
+        self._lent: dict[bytes, bytes] = log.first(fr.LENT)
         self._report = report
         self._lock = allocate_lock()
         self._free: dict[int, Effect] = {effect.index: effect for effect in log.effects}
@@ -167,6 +169,8 @@ class Playback:
         began = perf_counter_ns()
         kept, _ = redact_headers(headers)
         shown, _ = redact_url(url)
+        for value, placeholder in self._lent.items():
+            body = body.replace(value, placeholder)
         request = Prepared(Request(HTTP, method, shown, kept, body))
         path = context.here().path
         with self._lock:
@@ -274,6 +278,8 @@ class Playback:
     def ask_enter(self, kind: str, name: str, spec: dict[str, Any], inputs: bytes) -> Declared:
         """Return the recorded outcome of a declared effect. Raises EffectMissed if its inputs were not recorded."""
         path = context.here().path
+        for value, placeholder in self._lent.items():
+            inputs = inputs.replace(value, placeholder)
         effect = self._same(kind, path, lambda one: one.name == name and one.inputs == inputs)
         if effect is None:
             self._missed_declared(kind, name, inputs, path)
@@ -298,17 +304,27 @@ class Playback:
 
     def _missed_declared(self, kind: str, name: str, inputs: bytes, path: str) -> None:
         said: dict[str, Any] = {"call": {"kind": kind, "endpoint": name}, "path": path}
-        near = [one for one in self._log.effects if one.kind == kind and one.name == name]
-        near = [one for one in near if one.index in self._free] or near
-        if near:
-            effect = next((one for one in near if one.path == path), near[0])
+        effect = self._nearest_declared(kind, name, path)
+        if effect is not None:
             said["nearest"] = effect.index
-            leaf = first_difference(tree_of(view(effect.inputs)), tree_of(view(inputs)), at="/input")
+            recorded, replayed = DeclaredCall(kind, effect.name, effect.inputs), DeclaredCall(kind, name, inputs)
+            leaf = compare_declared(recorded, replayed).first
             if leaf is not None:
                 said["firstDifference"] = {
                     "path": leaf.path, "recorded": as_json(leaf.recorded), "replayed": as_json(leaf.replayed),
                 }  # fmt: skip
         self._miss(said)
+
+    def _nearest_declared(self, kind: str, name: str, path: str) -> Effect | None:
+        """The recording of that name; or what the program did next here (a renamed step); or one served already."""
+        alike = [one for one in self._log.effects if one.kind == kind]
+        ranks = (
+            [one for one in alike if one.index in self._free and one.name == name and one.path == path],
+            [one for one in alike if one.index in self._free and one.name == name],
+            [one for one in alike if one.index in self._free and one.path == path],
+            [one for one in alike if one.name == name],
+        )
+        return next((rank[0] for rank in ranks if rank), None)
 
     def unrestorable(self, effect: Effect, what: str) -> None:
         """A recorded value cannot be made again here: the step is refused, never answered with something like it."""
@@ -375,7 +391,7 @@ class Playback:
 class Declared:
     """The recorded outcome of a declared effect, when its turn has come."""
 
-    __slots__ = ("_effect", "_played", "_playback")
+    __slots__ = ("_effect", "_playback", "_played")
 
     def __init__(self, playback: Playback, effect: Effect) -> None:
         self._playback = playback

@@ -46,14 +46,14 @@ def judge(
     served = outcome.of(fr.SERVED)
     own = {effect.index for effect in log.effects if decision in (0, effect.decision)}
     unconsumed = [one for one in _unconsumed(log, {frame.effect for frame, _ in served}) if one.effect in own]
-    divergences = [
-        *_missed(misses, decision),
+    found = [
         *_unread(outcome),
         *_out_of_order(log, served),
         *_ends(log, outcome),
         *_outputs(log, outcome),
     ]
-    divergences, elsewhere = _own(divergences, own, decision)
+    mine, elsewhere = _own(found, own, decision)
+    divergences = [*_missed(misses), *mine]  # a call that nothing recorded comes near belongs to no recorded effect
     if misses and divergences:
         first = divergences[0]
         divergences = [first, *(item.model_copy(update={"consequence": True}) for item in divergences[1:])]
@@ -142,7 +142,7 @@ def _attempt(said: dict[str, Any]) -> AttemptItem:
     return AttemptItem(what=said["what"], where=said["where"], stoppedBy=said["stoppedBy"])
 
 
-def _missed(misses: list[MissItem], decision: int) -> list[DivergenceItem]:
+def _missed(misses: list[MissItem]) -> list[DivergenceItem]:
     items = []
     for miss in misses:
         leaf = miss.firstDifference
@@ -151,7 +151,7 @@ def _missed(misses: list[MissItem], decision: int) -> list[DivergenceItem]:
             call = f"{miss.call.method or miss.call.kind} {miss.call.endpoint}"
             items.append(_divergence(where, None, call, effect=miss.nearest))
         else:
-            side = "" if leaf.path.startswith(("/answer", "/input", "/output")) else "/request"
+            side = "" if leaf.path.startswith(("/answer", "/name", "/inputs", "/output")) else "/request"
             items.append(_divergence(f"{where}{side}{leaf.path}", leaf.recorded, leaf.replayed, effect=miss.nearest))
     return items
 
