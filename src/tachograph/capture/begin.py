@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
+from tachograph.capture.facts import environment_facts, new_run_id, read_key
 from tachograph.capture.install import process_facts, record
-from tachograph.capture.facts import environment_facts, new_run_id
 from tachograph.errors import TachographError
 from tachograph.store.keyring import TAG
 from tachograph.store.location import find_store, open_store
@@ -24,15 +24,15 @@ def begin(*, store: str | None, agent: str | None) -> None:
     """Start recording; where it cannot, say so on stderr and let the program go on (or raise, with TACHO_REQUIRE)."""
     require = bool(os.environ.get("TACHO_REQUIRE"))
     try:
-        folder = open_store(
-            find_store(os.getcwd(), store, environ=os.environ), create=True, environ=os.environ
-        )
+        folder = open_store(find_store(os.getcwd(), store, environ=os.environ), create=True, environ=os.environ)
+        tags = folder.keyring(os.environ).path(TAG)
         facts: dict[str, Any] = {
-            **process_facts(), **environment_facts(os.environ), "cwd": os.getcwd(), "agent": agent,
+            **process_facts(), **environment_facts(os.environ, tag_key=read_key(tags)), "cwd": os.getcwd(),
+            "agent": agent,
         }  # fmt: skip
         record(
             folder=folder.spool, run_id=new_run_id(), public=folder.intake_public_key,
-            tag_file=folder.keyring(os.environ).path(TAG), require=require, facts=facts,
+            tag_file=tags, require=require, facts=facts,
         )  # fmt: skip
     except (OSError, TachographError) as fault:
         if require:

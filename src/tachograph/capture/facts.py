@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from hashlib import sha256
+from hmac import digest
 from time import time_ns
 
 from tachograph.formats.credentials import is_credential_variable, placeholder_like
@@ -24,18 +25,26 @@ def new_run_id() -> str:
     return mint("run", at_ms=time_ns() // 1_000_000, chance=os.urandom(10))
 
 
-def environment_facts(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Split an environment into what may be kept and the credentials of which only names and shapes are."""
+def environment_facts(environment: Mapping[str, str], *, tag_key: bytes) -> dict[str, Any]:
+    """Split an environment into what may be kept and the credentials of which only names, shapes and keyed tags are."""
     kept: dict[str, str] = {}
-    shapes: dict[str, str] = {}
+    credentials: dict[str, dict[str, Any]] = {}
     for name, value in environment.items():
         if name in _OWN or name.startswith(injection.PREFIX):
             continue
         if is_credential_variable(name, value):
-            shapes[name] = placeholder_like(os.fsencode(value)).decode("latin-1")
+            secret = os.fsencode(value)
+            tag = digest(tag_key, b"credential\0" + secret, "sha256")[:16]
+            credentials[name] = {"shape": placeholder_like(secret).decode("latin-1"), "tag": tag}
         else:
             kept[name] = value
-    return {"environment": kept, "credentials": shapes}
+    return {"environment": kept, "credentials": credentials}
+
+
+def read_key(path: str) -> bytes:
+    """Read a key file, such as the tag key's. Raises OSError."""
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def entry_files(argv: list[str], cwd: str) -> dict[str, str]:

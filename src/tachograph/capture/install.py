@@ -11,6 +11,7 @@ import atexit
 import os
 import sys
 
+from tachograph.capture.facts import read_key
 from tachograph.capture.recorder import Recorder
 from tachograph.seams import imports, port, transports
 
@@ -45,17 +46,12 @@ def start(settings: dict[str, str]) -> None:
     )
 
 
-def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
-
-
 def record(
     *, folder: str, run_id: str, public: bytes, tag_file: str, require: bool, facts: dict[str, Any]
 ) -> Recorder:  # fmt: skip
     """Make a recorder the listener of every seam. Raises OSError if the spool cannot be written."""
     global _recorder
-    tag_key = _read(tag_file)
+    tag_key = read_key(tag_file)
     recorder = Recorder(folder, run_id=run_id, public=public, tag_key=tag_key, facts=facts, require=require)
     transports.install()
     for name, fault in imports.failures:

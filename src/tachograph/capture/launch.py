@@ -13,12 +13,12 @@ import sys
 from time import monotonic_ns, time_ns
 
 from tachograph.capture import supervisor
-from tachograph.capture.facts import entry_files, environment_facts, new_run_id
+from tachograph.capture.facts import entry_files, environment_facts, new_run_id, read_key
 from tachograph.errors import Refused
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.seams import injection
-from tachograph.store.spool import Spool
+from tachograph.store.spool import Spool, gaps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,27 +62,37 @@ class SpoolWatcher:
 def launch(argv: list[str], *, store: StoreFolder, tag_file: str, agent: str | None, require: bool) -> Ending:
     """Run `argv` under capture in `store` and return how it ended. Raises Refused if capture is required and fails."""
     run_id, kinds = new_run_id(), supervisor.look()
+
+    def failed(fault: BaseException) -> None:
+        if not require and gaps(store.spool, run_id) <= 1:  # else the program's own recorder has said it
+            _say(fault)
+
     environment = dict(os.environ)
     seed = environment.get("PYTHONHASHSEED")
     if seed is None or not seed.isdigit():
         seed = str(int.from_bytes(os.urandom(4), "little"))  # PYTHONHASHSEED takes 0..2^32-1
     try:
-        spool = Spool(store.spool, f"{run_id}.{os.getpid()}.run", public=store.intake_public_key, on_failure=_say)
+        spool = Spool(store.spool, f"{run_id}.{os.getpid()}.run", public=store.intake_public_key, on_failure=failed)
     except OSError as fault:
         if require:
-            raise Refused(f"the spool cannot be written ({fault}) and capture is required", reason="no_capture") from fault
+            raise Refused(
+                f"the spool cannot be written ({fault}) and capture is required", reason="no_capture"
+            ) from fault
         _say(fault)
         return launch_unrecorded(argv)
     watcher = SpoolWatcher(spool)
-    facts = run_facts(argv, kinds=kinds, seed=seed, agent=agent)
+    facts = run_facts(argv, kinds=kinds, seed=seed, agent=agent, tag_key=read_key(tag_file))
     spool.append(fr.Frame(fr.RUN, 0, 0, 0, 0, 0, monotonic_ns(), b"", values.encode(facts)).written())
     settings = {
         "RUN": run_id, "SPOOL": store.spool, "PUBLIC": store.intake_public_key.hex(), "TAGFILE": tag_file,
         "LIBS": injection.libraries(), **({"REQUIRE": "1"} if require else {}),
     }  # fmt: skip
     child = injection.inject({**environment, "PYTHONHASHSEED": seed}, entry=RECORD, settings=settings)
-    ending = supervisor.supervise(argv, env=child, watcher=watcher, kinds=kinds)
+    on_tick = (lambda: "capture is required and failed" if spool.failed else None) if require else None
+    ending = supervisor.supervise(argv, env=child, watcher=watcher, kinds=kinds, on_tick=on_tick)
     watcher.ended(ending)
+    if ending.ended_by is not None:
+        raise Refused(f"{ending.ended_by}: the program was stopped, {run_id} says where it ends", reason="no_capture")
     return ending
 
 
@@ -91,7 +101,9 @@ def launch_unrecorded(argv: list[str]) -> Ending:
     return supervisor.supervise(argv, env=dict(os.environ), watcher=_Nobody(), kinds=supervisor.look())
 
 
-def run_facts(argv: list[str], *, kinds: StreamKinds, seed: str, agent: str | None) -> dict[str, Any]:
+def run_facts(
+    argv: list[str], *, kinds: StreamKinds, seed: str, agent: str | None, tag_key: bytes
+) -> dict[str, Any]:  # fmt: skip
     """What a run says of itself in the spool's first frame."""
     umask = os.umask(0)
     os.umask(umask)
@@ -100,7 +112,7 @@ def run_facts(argv: list[str], *, kinds: StreamKinds, seed: str, agent: str | No
         "argv": argv, "cwd": cwd, "umask": umask, "hashSeed": seed, "agent": agent,
         "streams": {"stdin": kinds.stdin, "stdout": kinds.stdout, "stderr": kinds.stderr},
         "columns": kinds.columns, "rows": kinds.rows, "files": entry_files(argv, cwd),
-        "startedAt": time_ns(), "monotonicNs": monotonic_ns(), **environment_facts(os.environ),
+        "startedAt": time_ns(), "monotonicNs": monotonic_ns(), **environment_facts(os.environ, tag_key=tag_key),
     }  # fmt: skip
 
 
@@ -118,6 +130,3 @@ class _Nobody:
 
     def started(self, pid: int) -> None:
         """Nobody keeps it."""
-
-
-

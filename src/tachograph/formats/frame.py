@@ -35,14 +35,14 @@ ENTER, LEAVE, OPEN, CLOSE, OUTPUT, CONFIGURE, FAIL, OBSERVE = 32, 33, 34, 35, 36
 # A program that was started:
 SPAWN, EXITED = 48, 49
 # What a replay reports:
-READY, SERVED, MISS, ATTEMPT, DRIFT, UNORDERED, SPENT, LIVE = 64, 65, 66, 67, 68, 69, 70, 71
+READY, SERVED, MISS, ATTEMPT, DRIFT, UNORDERED, SPENT, LIVE, LENT = 64, 65, 66, 67, 68, 69, 70, 71, 72
 
 NAMES = {
     RUN: "run", PROCESS: "process", PATH: "path", SITE: "site", STREAM: "stream", ENDED: "ended", NOTE: "note",
     DRAWS: "draws", ABOUT: "about", CALL: "call", BODY: "body", SENT: "sent", HEAD: "head", CHUNK: "chunk", END: "end", ENTER: "enter",
     LEAVE: "leave", OPEN: "open", CLOSE: "close", OUTPUT: "output", CONFIGURE: "configure", FAIL: "fail",
     OBSERVE: "observe", SPAWN: "spawn", EXITED: "exited", READY: "ready", SERVED: "served", MISS: "miss",
-    ATTEMPT: "attempt", DRIFT: "drift", UNORDERED: "unordered", SPENT: "spent", LIVE: "live",
+    ATTEMPT: "attempt", DRIFT: "drift", UNORDERED: "unordered", SPENT: "spent", LIVE: "live", LENT: "lent",
 }  # fmt: skip
 
 # Frames that start an effect, and frames that are arrivals: what the program was given, in an order that a replay keeps.

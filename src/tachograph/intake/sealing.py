@@ -23,6 +23,7 @@ from tachograph.formats.effect_log import read_effect_log
 from tachograph.intake import waiting
 from tachograph.intake.gather import gather
 from tachograph.intake.logs import Log, split
+from tachograph.intake.masking import Credentials
 from tachograph.intake.skeleton import Outline, outline
 from tachograph.model.identity import minted_at_ms, with_prefix
 from tachograph.store.catalogue import Catalogue, Query
@@ -166,17 +167,19 @@ class Sealer:
         if log.decision_id is None:
             payload, summary = {"version": "replay/v1", "runId": log.run_id}, _no_summary(log)
         else:
+            read = read_effect_log([log.data])
             seen = outline(
-                read_effect_log([log.data]), run_id=log.run_id, decision_id=name, number=log.number, opened=opened,
+                read, run_id=log.run_id, decision_id=name, number=log.number, opened=opened,
                 run=run_facts,
             )  # fmt: skip
-            payload, summary = seen.payload, self._summary(seen, name, tenant, secret)
+            masking = Credentials.of(read, tag_key=tag_key)
+            payload, summary = seen.payload, self._summary(seen, name, tenant, secret, masking)
         return Entry(
             decision=name, run=log.run_id, domain=domain_id, payload=canonical(payload), summary=summary, places=(place,),
             sources=sources, kind=CAPTURE if log.decision_id else RUN,
         )  # fmt: skip
 
-    def _summary(self, seen: Outline, name: str, tenant: str, secret: bytes) -> Summary:
+    def _summary(self, seen: Outline, name: str, tenant: str, secret: bytes, masking: Credentials) -> Summary:
         payload, counts = seen.payload, seen.payload["counts"]
         tag_key = self._keyring.tag
         return Summary(
@@ -194,7 +197,7 @@ class Sealer:
             failure=payload.get("failure"),
             user_tag=None if seen.user is None else tag(tag_key, "user", tenant, str(seen.user)),
             session_tag=None if seen.session is None else tag(tag_key, "session", tenant, str(seen.session)),
-            title=seal_title(secret, name, seen.title),
+            title=seal_title(secret, name, masking.masked_text(seen.title)),
         )
 
     def _close_segments(self, entries: Iterable[Entry]) -> None:

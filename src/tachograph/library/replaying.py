@@ -10,9 +10,10 @@ from typing import Any
 from tachograph.errors import Refused, TachographError
 from tachograph.formats import frame as fr
 from tachograph.formats.answers import ReplayAnswer
-from tachograph.formats.effect_log import EffectLog
+from tachograph.formats.effect_log import EffectLog, read_effect_log
 from tachograph.intake.reading import Captured
-from tachograph.replay.engine import run_again, tape_of
+from tachograph.replay.engine import run_again
+from tachograph.replay.lending import lend, stand_in
 from tachograph.replay.plan import Refusal, make_plan
 from tachograph.replay.report import judge
 
@@ -25,17 +26,20 @@ class Unwatched(TachographError):
 
 
 def replay_run(
-    captured: Captured, *, replay_id: str, cwd: str | None, command: Sequence[str] | None, environ: Mapping[str, str]
+    captured: Captured, *, replay_id: str, cwd: str | None, command: Sequence[str] | None, environ: Mapping[str, str],
+    tag_key: bytes,
 ) -> ReplayAnswer:  # fmt: skip
     """Replay the run of a decision. Raises Refused with the plan's reason, Unwatched if the program escaped us."""
-    log = captured.log
-    plan = make_plan(log, environment=environ, cwd=cwd, command=command)
+    lent = lend(captured.log, environ=environ, tag_key=tag_key)
+    stood_in = stand_in(captured.logs, lent, tag_key=tag_key)
+    log = captured.log if not lent.stand_ins else read_effect_log(stood_in.logs)
+    plan = make_plan(log, lent=lent, cwd=cwd, command=command)
     if isinstance(plan, Refusal):
         raise Refused(plan.message, reason=plan.reason)
     if not os.path.isdir(plan.cwd):
         raise Refused(f"the run's folder {plan.cwd} is not here: name another with --cwd", reason="no_folder")
     changed = inputs_changed(log, cwd=plan.cwd)
-    outcome = run_again(plan, tape_of(captured.logs), log)
+    outcome = run_again(plan, stood_in.tape, log).compared(stood_in.compared)
     if not outcome.of(fr.READY) and outcome.exit_code not in (126, 127):
         raise Unwatched(
             "the program ran without loading the replay (started with -I, -E or -S, or no Python 3.11+?): "

@@ -127,7 +127,7 @@ def _default(role: str) -> str:
 
 
 def carve(text: str, known: Iterable[Source], *, default: str) -> list[tuple[str, str, int | None]]:
-    """Cut a text into pieces by where each came from. The longest known text wins; what is left has the default origin."""
+    """Cut a text into pieces by where each came from. The longest known text wins; the rest has the default origin."""
     whole = next((source for source in known if source.text == text), None)
     if whole is not None:
         return [(text, whole.origin, whole.effect)]
@@ -205,7 +205,7 @@ def _facts(log: EffectLog, number: int, mask: Mask) -> dict[str, Any]:
 
 
 def _grep(text: str, answer: ShowAnswer, effects: list[Effect], mask: Mask) -> Iterable[GrepHit]:
-    """Yield where a text stood: in the context first, then in each answer, then where it first appears in the output."""
+    """Yield where a text stood: in the context first, then in each answer, then where it first appears after that."""
     found = False
     if isinstance(answer.context, list):
         for part in answer.context:

@@ -12,13 +12,13 @@ from typing import Any, Literal
 from tachograph.errors import DamagedStore, KeyMissing, NotFound, Refused, StoreLocked, TachographError, UsageError
 from tachograph.formats.answers import DecisionRow, DiffAnswer, DoctorAnswer, ReplayAnswer, ShowAnswer
 from tachograph.formats.effect_log import read_effect_log
+from tachograph.intake.masking import Credentials
 from tachograph.intake.reading import Captured
 from tachograph.intake.sealing import Sealer
 from tachograph.intake.skeleton import rfc3339
 from tachograph.intake.waiting import runs
 from tachograph.library import diagnosing, differing, showing
 from tachograph.library.detailing import detail
-from tachograph.library.masking import Masking
 from tachograph.library.matching import holds
 from tachograph.library.replaying import replay_run
 from tachograph.model.effect import Effect
@@ -107,12 +107,12 @@ class Store:
         with _Opened(self._folder, self._keyring) as opened:
             row = opened.find(decision)
             captured = opened.captured(row)
-            return showing.show(captured, self._row(row, opened), mask=self._masking(captured).text, grep=grep)
+            return showing.show(captured, self._row(row, opened), mask=self._masking(captured).masked_text, grep=grep)
 
     def effect(self, decision: str, number: int) -> dict[str, Any]:
         """Return one effect of a decision's run in full, as a JSON object. Raises NotFound, DamagedStore."""
         captured, effect = self._effect(decision, number)
-        return detail(effect, mask=self._masking(captured).text)
+        return detail(effect, mask=self._masking(captured).masked_text)
 
     def bytes(self, decision: str, number: int, *, side: Literal["request", "answer"] = "answer") -> bytes:
         """Return the exact bytes of one side of an effect.
@@ -121,7 +121,7 @@ class Store:
         """
         captured, effect = self._effect(decision, number)
         sides = {"request": effect.body or effect.inputs, "answer": effect.answer or effect.value}
-        return self._masking(captured).raw(sides[side])
+        return self._masking(captured).masked(sides[side])
 
     def _effect(self, decision: str, number: int) -> tuple[Captured, Effect]:
         with _Opened(self._folder, self._keyring) as opened:
@@ -131,8 +131,8 @@ class Store:
             raise NotFound(f"{captured.decision_id} has no effect {number}; `tacho show` lists them")
         return captured, found
 
-    def _masking(self, captured: Captured) -> Masking:
-        return Masking(captured.log, tag_key=self._keyring.tag)
+    def _masking(self, captured: Captured) -> Credentials:
+        return Credentials.of(captured.log, tag_key=self._keyring.tag)
 
     def diff(self, original: str, other: str) -> DiffAnswer:
         """Compare two decisions leaf by leaf. Raises NotFound, DamagedStore."""
@@ -148,7 +148,7 @@ class Store:
         replay_id = mint("rep", at_ms=time_ns() // 1_000_000, chance=os.urandom(10))
         return replay_run(
             captured, replay_id=replay_id, cwd=None if cwd is None else os.fspath(cwd), command=command,
-            environ=self._environ,
+            environ=self._environ, tag_key=self._keyring.tag,
         )  # fmt: skip
 
     # -- the store itself

@@ -21,6 +21,8 @@ from tachograph.formats import values
 from tachograph.seams import injection
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tachograph.formats.effect_log import EffectLog
     from tachograph.replay.plan import Launch
 
@@ -41,6 +43,14 @@ class Outcome:
     ended_by: str | None
     duration_s: float
     frames: list[fr.Frame] = field(default_factory=list)
+
+    def compared(self, change: Callable[[bytes], bytes]) -> Outcome:
+        """Return the outcome with what the program wrote and said of its decisions as it is to be compared."""
+        for frame in self.frames:
+            if frame.kind in (fr.OUTPUT, fr.CLOSE):
+                frame.payload = change(frame.payload)
+        self.stdout, self.stderr = change(self.stdout), change(self.stderr)
+        return self
 
     def of(self, kind: int) -> list[tuple[fr.Frame, Any]]:
         """Return the report's frames of one kind, decoded."""
@@ -156,8 +166,3 @@ def run_again(plan: Launch, tape: bytes, log: EffectLog) -> Outcome:
         )  # fmt: skip
     finally:
         os.close(fd)
-
-
-def tape_of(logs: list[bytes]) -> bytes:
-    """Return the tape of a run: its logs, one behind the other (the reader merges them by time)."""
-    return b"".join(logs)

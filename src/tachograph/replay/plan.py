@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tachograph.capture.streams import Kind
     from tachograph.formats.effect_log import EffectLog
+    from tachograph.replay.lending import Lent
 
 BASIS = "sealed_program_rerun"
 RECORDED, NOT_USED = "recorded_outputs", "not_used"
@@ -48,12 +49,9 @@ class Launch:
 
 
 def make_plan(
-    log: EffectLog, *, environment: Mapping[str, str], cwd: str | None = None, command: Sequence[str] | None = None
+    log: EffectLog, *, lent: Lent, cwd: str | None = None, command: Sequence[str] | None = None
 ) -> Launch | Refusal:
-    """Plan the replay of a run from its log.
-
-    `environment` is today's: it lends the credentials that the record never held.
-    """
+    """Plan the replay of a run from its log. `lent` stands for the credentials that the record never held."""
     facts = log.first(fr.RUN) or _from_process(log)
     argv = list(command or facts.get("argv", ()))
     if not argv:
@@ -63,8 +61,8 @@ def make_plan(
     if not is_watched(log):
         return Refusal(
             "not_watched",
-            f"{argv[0]} did not load the recorder (no Python 3.11+, or started with -I, -E or -S): a replay could not hold "
-            "it, and it would run live",
+            f"{argv[0]} did not load the recorder (no Python 3.11+, or started with -I, -E or -S): a replay could not "
+            "hold it, and it would run live",
         )
     unclaimed = [fact.said for fact in log.of(fr.NOTE) if fact.said["what"] in UNCLAIMED]
     if unclaimed:
@@ -75,16 +73,13 @@ def make_plan(
             f"{first['detail']}); its answers are not in the record, so a closed replay cannot give them",
         )
     recorded = dict(facts.get("environment", {}))
-    shapes: dict[str, str] = facts.get("credentials", {})
-    placeholders = [name for name in shapes if name not in environment]
-    lent = {name: environment.get(name, shape) for name, shape in shapes.items()}
     kinds = {e.kind for e in log.effects}
     return Launch(
         argv=argv,
         cwd=cwd or facts.get("cwd", "."),
         umask=facts.get("umask", 0o022),
-        environment={**recorded, **lent},
-        placeholders=placeholders,
+        environment={**recorded, **lent.variables},
+        placeholders=sorted(lent.placeholders),
         hash_seed=facts.get("hashSeed", "") or "random",
         stdin=log.streams[0],
         kinds=_kinds(facts.get("streams", {})),

@@ -170,7 +170,8 @@ class Playback:
         kept, _ = redact_headers(headers)
         shown, _ = redact_url(url)
         for value, placeholder in self._lent.items():
-            body = body.replace(value, placeholder)
+            body, shown = body.replace(value, placeholder), shown.replace(value.decode("latin-1"), placeholder.decode())
+            kept = [(name, sent.replace(value, placeholder)) for name, sent in kept]
         request = Prepared(Request(HTTP, method, shown, kept, body))
         path = context.here().path
         with self._lock:
