@@ -210,7 +210,8 @@ def test_redacting_any_text_as_a_url_is_stable_and_keeps_its_length(url: str) ->
         ("PGPASSWORD", "p"), ("MYSQL_PWD", "p"), ("API_KEY_2", "k"), ("github_token", "g"), ("APP_SECRET", "s"),
         ("DATABASE_URL", "postgres://u:p@db/x"), ("HOOK", "https://h.test/?sig=abc"), ("X", KEY),
         ("CONN", "Server=db;Password=q;"), ("PEM", "-----BEGIN PRIVATE KEY-----"), ("HDR", "Bearer " + KEY),
-        ("PATHS", "/p?api_key=abc"), ("DB_PASSWORD", "123456"), ("PIN_SECRET", "1234"), ("AUTH_TOKEN", "abc"), ("GHTOKEN", "abc"),
+        ("PATHS", "/p?api_key=abc"), ("DB_PASSWORD", "123456"), ("PIN_SECRET", "1234"), ("AUTH_TOKEN", "abc"),
+        ("GHTOKEN", "abc"),
     ],
 )  # fmt: skip
 def test_a_variable_that_holds_a_credential_is_known(name: str, value: str) -> None:
