@@ -23,7 +23,7 @@ from tachograph.formats.credentials import redact_headers, redact_url
 from tachograph.model.identity import mint
 from tachograph.seams import context, port
 from tachograph.seams.draws import site_of
-from tachograph.store.spool import Spool
+from tachograph.store.spool import Spool, gaps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -169,6 +169,8 @@ class Recorder:
         said = f"tachograph: recording stopped ({fault}); the program goes on, the capture says where it ends\n"
         if self._require:
             said = f"tachograph: recording failed ({fault}) and capture is required: stopping\n"
+        elif gaps(self._folder, self._run_id) > 1 or os.environ.get("TACHO_QUIET"):
+            return  # another process of this run has said it
         try:
             os.write(2, said.encode())
         except OSError:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from typing import Annotated, Any
 
 import typer
 
+from tachograph.errors import DamagedStore
 from tachograph.library import Store
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 
 StoreOption = Annotated[
     str | None, typer.Option("--store", help="The store (default: TACHO_STORE, else .tachograph found upwards).")
@@ -20,8 +24,13 @@ IdArgument = Annotated[str, typer.Argument(help="A decision id, a unique prefix 
 def open_(store: str | None) -> Store:
     """Open the store that was named or is found from here, and take in what runs have left in its spool."""
     opened = Store(store)
-    for one in opened.take_in():
-        tell(f"took in {one} from the spool")
+    try:
+        for one in opened.take_in():
+            tell(f"took in {one} from the spool")
+    except OSError as fault:
+        if fault.errno not in _NO_ROOM:  # a failed sync: nobody knows what the disk holds (capture-v1 rule 5)
+            raise DamagedStore(f"{opened.path}: sealing stopped ({fault}); what waits in the spool is kept") from fault
+        tell(f"what waits in the spool is not taken in ({fault.strerror}); what is sealed can be read")
     return opened
 
 

@@ -11,6 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,11 @@ from tachograph.store.summary import Summary
 
 NAME = "catalogue.db"
 _FORMAT = 1
+# What SQLite says when the disk is full, fails or may not be written: the index is sound, there is only no place for it
+_OF_THE_DISK = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC, sqlite3.SQLITE_READONLY: errno.EROFS, sqlite3.SQLITE_IOERR: errno.EIO,
+    sqlite3.SQLITE_CANTOPEN: errno.EACCES, sqlite3.SQLITE_BUSY: errno.EBUSY,
+}  # fmt: skip
 _BATCH = 512  # journal records per transaction while catching up: 90,000 rows a second, measured
 _SCHEMA = """
 CREATE TABLE state (format INTEGER, file INTEGER, at INTEGER, sequence INTEGER, digest BLOB);
@@ -115,7 +121,7 @@ class Catalogue:
             self._base = self._opened()
             self._prepare()
         except sqlite3.DatabaseError as fault:
-            self._restart(f"{self.path}: {fault}")
+            self._restart(fault)
 
     def _opened(self) -> sqlite3.Connection:
         if self._write:
@@ -145,10 +151,16 @@ class Catalogue:
             self._base.execute("COMMIT")
         version = self._base.execute("SELECT format FROM state").fetchone()
         if version is None or version[0] != _FORMAT:
-            self._restart(f"{self.path}: format {version and version[0]} is not this version's ({_FORMAT})")
+            self._restart(f"format {version and version[0]} is not this version's ({_FORMAT})")
 
-    def _restart(self, why: str) -> None:
-        """Throw the index away and begin an empty one; `catch_up` fills it."""
+    def _restart(self, fault: Exception | str) -> None:
+        """Throw the index away and begin an empty one; `catch_up` fills it. Raises OSError for what is no damage."""
+        if isinstance(fault, sqlite3.Error) and fault.sqlite_errorcode & 0xFF in _OF_THE_DISK:
+            number = _OF_THE_DISK[fault.sqlite_errorcode & 0xFF]
+            if number == errno.EIO and not os.statvfs(os.path.dirname(self.path)).f_bavail:
+                number = errno.ENOSPC  # said of a full disk too, where it was the memory map that did not fit
+            raise OSError(number, str(fault), self.path) from fault
+        why = f"{self.path}: {fault}"
         self.repaired.append(f"{why}; the index was made anew from the journal")
         if hasattr(self, "_base"):
             self._base.close()
@@ -175,11 +187,11 @@ class Catalogue:
         try:
             return self._catch_up(journal)
         except sqlite3.DatabaseError as fault:
-            self._restart(f"{self.path}: {fault}")
+            self._restart(fault)
         except Exchanged as fault:
             if not self.position.sequence:
                 raise
-            self._restart(f"{self.path}: does not fit the journal ({fault})")
+            self._restart(f"does not fit the journal ({fault})")
         return self._catch_up(journal)
 
     def _catch_up(self, journal: Journal) -> int:
@@ -190,7 +202,8 @@ class Catalogue:
                 count = self._take_in(journal.records(self.position))
                 self._base.execute("COMMIT")
             except BaseException:
-                self._base.execute("ROLLBACK")
+                if self._base.in_transaction:  # SQLite has rolled back itself where the disk is full
+                    self._base.execute("ROLLBACK")
                 raise
             taken += count
             if not count:
@@ -226,7 +239,7 @@ class Catalogue:
 
     def rebuild(self, journal: Journal) -> int:
         """Make the index anew; return how many records it took in. Raises as `catch_up` does."""
-        self._restart(f"{self.path}: asked for")
+        self._restart("asked for")
         return self._catch_up(journal)
 
     def rows(self, query: Query) -> list[Row]:

@@ -176,6 +176,11 @@ class Reading:
         self.gap = gap
 
 
+def gaps(folder: str, run_id: str) -> int:
+    """Return how many of a run's spool files a write has failed on (one process of a run tells the user, not each)."""
+    return sum(name.startswith(run_id) and name.endswith(".gap.key") for name in os.listdir(folder))
+
+
 def is_live(path: str) -> bool:
     """Say whether a living process still appends to this spool file (it holds the file's lock)."""
     try:

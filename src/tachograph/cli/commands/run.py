@@ -9,7 +9,11 @@ from __future__ import annotations
 import os
 import sys
 
-from tachograph.errors import TachographError, UsageError
+from tachograph.errors import Refused, TachographError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tachograph.store.location import StoreFolder
 
 USAGE = """usage: tacho run [--agent ID] [--require-capture] [--store DIR] [--] CMD...
 
@@ -35,14 +39,15 @@ def run(words: list[str]) -> None:
         store = open_store(
             find_store(os.getcwd(), options.get("store"), environ=os.environ), create=True, environ=os.environ
         )
-        tags = store.keyring(os.environ).path(TAG)
+        keyring = store.keyring(os.environ)
+        tags = keyring.path(TAG) if keyring.tag else ""  # read, so that a missing one is known before the start
     except (OSError, TachographError) as fault:
         if require:
-            raise
+            raise Refused(f"capture is required and not possible: {fault}", reason="no_capture") from fault
         _say(f"this run is not recorded ({fault}); the program goes on", failed=True)
         exit_like(launch.launch_unrecorded(command))
     ending = launch.launch(command, store=store, tag_file=tags, agent=options.get("agent"), require=require)
-    _take_in(store.path)
+    _take_in(store)
     exit_like(ending)
 
 
@@ -78,15 +83,19 @@ def parse(words: list[str]) -> tuple[dict[str, str], list[str]]:
     return options, words[at:]
 
 
-def _take_in(path: str) -> None:
+def _take_in(store: StoreFolder) -> None:
     """Seal what the run left in the spool; a fault here is said and never becomes the program's exit status."""
+    from tachograph.store.spool import gaps
+
     try:
         from tachograph import library  # here: after the program has ended, its import costs the agent nothing
 
-        taken = library.Store(path).take_in()
+        taken = library.Store(store.path).take_in()
         for one in taken:
             _say(f"recorded {one}", failed=False)
     except Exception as fault:  # noqa: BLE001 - the program's edge: whatever fails here, its exit status stays its own
+        if isinstance(fault, OSError) and gaps(store.spool, "run_"):
+            return  # the disk is full, and the recorder has said so
         _say(f"the run is in the spool and not sealed yet ({fault}); the next tacho command tries again", failed=True)
 
 
