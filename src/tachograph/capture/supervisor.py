@@ -8,9 +8,9 @@ replay it has streams of recorded kinds, is fed a recorded stdin, and can be end
 - After the program's end its output is passed on to the last byte. If other processes hold its streams open, half a
   second more is seen and `Ending.held_open` says so: a daemon left behind must not keep us for ever.
 
-What a program can notice all the same: output into a file is a pipe to it; stdout and stderr on one terminal are two
-devices (what is written to both within microseconds can change places), neither of them its controlling terminal.
-Keys typed ahead that it does not read are not left for the shell.
+What a program can notice all the same: output into a file is a pipe to it; on a terminal, each stream is a device of
+its own, and /dev/tty is that of stdin (modes set on one hold for another from the next key or output on; lines written
+to several within microseconds can change places). Keys typed ahead that it does not read are not left for the shell.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tachograph.capture.supervision.wiring import Wiring, live, replayed
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["Ending", "Kind", "StreamKinds", "StreamName", "Watcher", "exit_like", "look", "supervise"]
+__all__ = ["Ending", "Kind", "StreamKinds", "StreamName", "Watcher", "exit_like", "look", "plug", "supervise"]
 
 GRACE_S = 0.5
 """How long output is still seen after the program's end while other processes hold its streams open."""

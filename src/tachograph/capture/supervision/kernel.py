@@ -10,6 +10,10 @@ import ctypes
 import errno
 import os
 import struct
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SPLICE_F_NONBLOCK = 0x02  # linux/splice.h
@@ -40,17 +44,21 @@ def send_now(fd: int, data: bytes) -> int:
 
 
 class Modifications:
-    """Which of some files were written to, in order; inotify(7). Raises OSError where it cannot be watched."""
+    """Which of some files were written to, in order; inotify(7). Raises OSError where it cannot be watched.
 
-    def __init__(self, paths: list[str]) -> None:
+    `paths` has the paths of each file: one may be reached by several, which have events of their own.
+    """
+
+    def __init__(self, paths: Sequence[Sequence[str]]) -> None:
         if not hasattr(_LIBC, "inotify_init1"):
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
         self._fd: int = _checked(_LIBC.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+        self._places: dict[int, int] = {}
         try:
-            self._places = {
-                _checked(_LIBC.inotify_add_watch(self._fd, path.encode(), _IN_MODIFY)): place
-                for place, path in enumerate(paths)
-            }
+            for place, names in enumerate(paths):
+                for name in names:
+                    watch = _checked(_LIBC.inotify_add_watch(self._fd, name.encode(), _IN_MODIFY))
+                    self._places[watch] = place
         except OSError:
             os.close(self._fd)
             raise

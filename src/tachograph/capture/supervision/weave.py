@@ -1,10 +1,10 @@
-"""The order in which a program wrote to stdout and stderr, where both are shown in one place.
+"""The order in which a program wrote to its streams, where several of them are shown in one place.
 
-The two are read through two descriptors, so that they can be told apart; what is left of their order are the kernel's
-modification events (inotify), one for each run of writes to one of the two. Guarantees:
+They are read through a descriptor each, so that they can be told apart; what is left of their order are the kernel's
+modification events (inotify), one for each run of writes to one of them. Guarantees:
 - Each stream's bytes are passed on exactly and in order, whatever the events say.
 - Where each write is one line, as in a log, the lines come in the order of the writes. Where a run holds several
-  lines while the program writes on to both, a line can come a place too early or too late.
+  lines while the program writes on to another, a line can come a place too early or too late.
 - Without inotify, or where it is exhausted, there is no weave: each stream is passed on as it is read.
 """
 
@@ -16,20 +16,25 @@ from typing import TYPE_CHECKING
 from tachograph.capture.supervision.kernel import Modifications
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tachograph.capture.supervision.outflow import Outflow
 
 _TURN = 4  # pieces read before anybody else gets a turn
 
 
-def interleave(pieces: tuple[bytes, ...], runs: list[int]) -> list[tuple[int, bytes]]:
-    """Cut two pieces into parts and put these in order; each part with the number of its piece.
+def interleave(pieces: Sequence[bytes], runs: Sequence[int], *, unannounced: int = -1) -> list[tuple[int, bytes]]:
+    """Cut pieces into parts and put these in order; each part with the number of its piece.
 
-    `runs`: which of the two was written, in order. Each run gets one line, the last of a piece gets the rest of it;
-    what has no run comes last.
+    `runs`: which of them was written, in order. Each run gets one line, the last of a piece gets the rest of it. What
+    has no run comes last; that of the piece `unannounced` comes first.
     """
     parts = []
-    to_come = [runs.count(0), runs.count(1)]
-    at = [0, 0]
+    to_come = [runs.count(number) for number in range(len(pieces))]
+    at = [0] * len(pieces)
+    if unannounced >= 0 and pieces[unannounced] and not to_come[unannounced]:
+        parts.append((unannounced, pieces[unannounced]))
+        at[unannounced] = len(pieces[unannounced])
     for number in runs:
         piece = pieces[number]
         to_come[number] -= 1
@@ -42,33 +47,39 @@ def interleave(pieces: tuple[bytes, ...], runs: list[int]) -> list[tuple[int, by
 
 
 class Weave:
-    """Two outflows, passed on in the order in which they were written."""
+    """Outflows, passed on in the order in which they were written.
 
-    def __init__(self, flows: tuple[Outflow, Outflow], written: Modifications) -> None:
+    `unannounced` is the place of the one whose bytes may come without an event: what a line discipline echoes, which
+    the program answers.
+    """
+
+    def __init__(self, flows: Sequence[Outflow], written: Modifications, *, unannounced: int = -1) -> None:
         self.flows = flows
         self._written = written
-        self._ahead = [False, False]  # data was passed on whose event had not come
-        self._amid_line = [False, False]
+        self._unannounced = unannounced
+        self._ahead = [False for _ in flows]  # data was passed on whose event had not come
+        self._amid_line = [False for _ in flows]
         self._last = 0  # the stream of the last run
 
     def run(self) -> None:
-        """Read some pieces of both, show them to the watcher, pass them on."""
+        """Read some pieces of each, show them to the watcher, pass them on."""
         for _ in range(_TURN):
-            pieces: tuple[bytes, ...] = (self._take(0), self._take(1))
+            pieces = [self._take(number) for number in range(len(self.flows))]
             runs = self._written.since()
             # More events than lines: the data came between our reading and our asking, or was passed on already.
-            pieces = tuple(
+            pieces = [
                 piece + self._take(n) if runs.count(n) > piece.count(b"\n") else piece for n, piece in enumerate(pieces)
-            )
+            ]
             runs = self._unspent(pieces, runs)
-            for number, part in interleave(tuple(self._line_end(n, piece) for n, piece in enumerate(pieces)), runs):
+            pieces = [self._line_end(number, piece) for number, piece in enumerate(pieces)]
+            for number, part in interleave(pieces, runs, unannounced=self._unannounced):
                 self._pass_on(number, part)
             for flow in self.flows:
                 flow.settle()
             if not any(flow.ready for flow in self.flows):
                 return
 
-    def _unspent(self, pieces: tuple[bytes, ...], runs: list[int]) -> list[int]:
+    def _unspent(self, pieces: Sequence[bytes], runs: list[int]) -> list[int]:
         """The runs without those that stand for what has been passed on."""
         if runs and runs[0] == self._last and self._amid_line[self._last]:
             # Many programs write a line and its end apart: the second half of a run that we have seen.
@@ -78,14 +89,14 @@ class Weave:
             if self._ahead[number] and number in runs and (not piece.endswith(b"\n") or runs.count(number) > 1):
                 runs.remove(number)
                 self._ahead[number] = False
-            elif piece:
+            elif piece and number != self._unannounced:
                 self._ahead[number] = number not in runs
                 self._last = number
         self._last = runs[-1] if runs else self._last
         return runs
 
     def _take(self, number: int) -> bytes:
-        # The events are of both streams: ask both, whichever was reported as readable.
+        # The events are of all streams: ask all, whichever was reported as readable.
         flow = self.flows[number]
         flow.ready = flow.open
         return flow.take()
@@ -110,10 +121,14 @@ class Weave:
         self._written.close()
 
 
-def watch_writes(fds: tuple[int, int]) -> Modifications | None:
-    """Watch writes to what the two descriptors lead to; None where the system does not tell."""
+def weave(flows: Sequence[Outflow], ends: Sequence[int], *, terminal: int) -> Weave | None:
+    """Weave `flows`, into which the program writes by the descriptors `ends`; None where the system does not tell.
+
+    `terminal` is the place of the one that is its controlling terminal and has the name /dev/tty too, -1 for none.
+    """
+    paths = [[f"/proc/self/fd/{fd}", *(["/dev/tty"] if place == terminal else [])] for place, fd in enumerate(ends)]
     try:
-        return Modifications([f"/proc/self/fd/{fd}" for fd in fds])
+        return Weave(flows, Modifications(paths), unannounced=terminal)
     except OSError:
         return None
 

@@ -28,7 +28,7 @@ from tachograph.capture.supervision.terminal import (
     open_again,
     open_controlling,
 )
-from tachograph.capture.supervision.weave import Weave, same_place, watch_writes
+from tachograph.capture.supervision.weave import Weave, same_place, weave
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,12 +131,20 @@ class Wiring:
         self._weave_outputs()
 
     def _weave_outputs(self) -> None:
-        flows = [flow for flow in self.outflows if flow.name != "stdin" and flow.outlet is not None]
-        ends = [self.files[number] for number in (1, 2)]
-        if len(flows) == 2 and flows[0].outlet is flows[1].outlet and ends[0] is not None and ends[1] is not None:
-            written = watch_writes((ends[0], ends[1]))
-            if written is not None:
-                self.weave = Weave((flows[0], flows[1]), written)
+        """Find the outflows that are shown in one place, and keep their order."""
+        for outlet in self.outlets.values():
+            flows = [flow for flow in self.outflows if flow.outlet is outlet]
+            if len(flows) > 1 and self.weave is None:
+                names = [flow.name for flow in flows]
+                ends = [self._program_end(name) for name in names]
+                self.weave = weave(flows, ends, terminal=names.index("stdin") if "stdin" in names else -1)
+
+    def _program_end(self, name: StreamName) -> int:
+        if self.terminals is not None and name in self.terminals.slaves:
+            return self.terminals.slaves[name]
+        end = self.files[STREAMS.index(name)]
+        assert end is not None
+        return end
 
     def ends_alone(self, outflow: Outflow) -> bool:
         """Whether the end of `outflow` is the end of a pipe of ours that no other stream of the program writes to."""
