@@ -56,5 +56,12 @@ def test_the_journal_s_fields_are_numbered_as_they_are() -> None:
     assert f"{entry._TEXTS} and {entry._TEXTS_AFTER_FIRST} payload and summary" in said
 
 
+def test_every_module_that_is_named_is_there() -> None:
+    named = set(re.findall(r"`([a-z_]+(?:/[a-z_]+)+(?:\.py)?)`", PAGE))
+    places = [ROOT, ROOT / "src" / "tachograph"]
+    assert len(named) > 8
+    assert sorted(name for name in named if not any((place / name).exists() for place in places)) == []
+
+
 def test_each_measurement_is_named() -> None:
     assert set(table(PAGE, first="module")) == set(ALL)

@@ -6,7 +6,7 @@ position in the same transaction; (g) the spool file's key, then the file. Start
 journal, so a crash between any two steps loses nothing and seals nothing twice: a run's decisions come first in a batch
 and the run's own record last, with the names of the spool files it was made from; whatever the journal has is left out.
 
-The signature (c), log (d) and checkpoint (e) of the evidence issue have their places in the journal's records.
+The signature (c), log (d) and checkpoint (e) are not made yet; their places in the journal's records are there.
 """
 
 from __future__ import annotations
