@@ -19,11 +19,12 @@ from tachograph.intake.skeleton import rfc3339
 from tachograph.intake.waiting import runs
 from tachograph.library import diagnosing, differing, showing
 from tachograph.library.detailing import detail
+from tachograph.library.index import Index
 from tachograph.library.matching import holds
 from tachograph.library.replaying import replay_run
 from tachograph.model.effect import Effect
 from tachograph.model.identity import mint
-from tachograph.store.catalogue import Catalogue, Query, Row
+from tachograph.store.catalogue import Query, Row
 from tachograph.store.domains import DEFAULT_TENANT, tag
 from tachograph.store.inspection import inspect
 from tachograph.store.journal import Journal
@@ -159,7 +160,7 @@ class Store:
         problems = list(found.faults)
         try:
             with _Opened(self._folder, self._keyring) as opened:
-                problems += opened.catalogue.repaired
+                problems += opened.catalogue.notes
         except TachographError as fault:
             problems.append(("damaged: " if isinstance(fault, DamagedStore) else "") + diagnosing.word_of(fault))
         leftovers = [
@@ -186,9 +187,8 @@ class _Opened:
     """A store's parts, opened to be read."""
 
     def __init__(self, folder: Any, keyring: Any) -> None:
-        self.catalogue = Catalogue(folder.path, write=False)
         self._journal = Journal(folder.journal)
-        self.catalogue.catch_up(self._journal)
+        self.catalogue = Index(folder.path, self._journal)
         self._keys = KeyTable(folder.path, keyring)
         self._content = ContentStore(folder.segments, self._keys)
 
