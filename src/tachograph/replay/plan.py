@@ -15,7 +15,7 @@ from tachograph.intake.skeleton import is_watched
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tachograph.capture.streams import Kind
+    from tachograph.capture.supervisor import Kind
     from tachograph.formats.effect_log import EffectLog
     from tachograph.replay.lending import Lent
 

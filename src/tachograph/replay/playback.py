@@ -144,7 +144,7 @@ class Playback:
         """`asleep`: the recorded program called `tachograph.install()` itself, and nothing before that was recorded."""
         self._log = log
         self._asleep = asleep
-        self._lent: dict[bytes, bytes] = log.first(fr.LENT)
+        self._lent: dict[Any, Any] = log.first(fr.LENT)
         self._report = report
         self._lock = allocate_lock()
         self._free: dict[int, Effect] = {effect.index: effect for effect in log.effects}
