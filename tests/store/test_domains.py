@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tachograph.store.domains import ID_SIZE, Domain, tag
@@ -15,6 +15,8 @@ domains = st.builds(
 
 
 @given(domains, domains)
+@example(Domain("a", "session", subject="b"), Domain("a", "session", session="b"))
+@example(Domain("a", "session", subject="b"), Domain("as", "session", subject="b"))
 def test_two_domains_have_one_id_only_if_they_are_one(one: Domain, other: Domain) -> None:
     assert (one.id(KEY) == other.id(KEY)) == (one == other)
 

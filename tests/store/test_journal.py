@@ -147,6 +147,32 @@ def test_a_byte_changed_anywhere_is_refused_with_its_place_and_nothing_is_cut(tm
         assert path.read_bytes() == bytes(changed)
 
 
+def test_one_record_is_read_by_its_place_or_refused(tmp_path: Path) -> None:
+    sealed(tmp_path, 3)
+    path = only_file(tmp_path)
+    data = path.read_bytes()
+    places = [record.at for record in Journal(str(tmp_path)).records()]
+    ends = [*places[1:], len(data)]
+    for at in range(len(data)):
+        changed = bytearray(data)
+        changed[at] ^= 1 << (at % 8)
+        path.write_bytes(bytes(changed))
+        for number, place in enumerate(places):
+            touched = (
+                place - 32 <= at < ends[number] or at < ends[0]
+            )  # itself, the digest before, the first of the file
+            try:
+                assert Journal(str(tmp_path)).at(0, place).entry.payload == entry(number).payload
+            except DamagedStore:
+                assert touched
+            else:
+                assert not touched
+    path.write_bytes(data)
+    for place in (0, 1, places[1] + 1, len(data), -1):
+        with pytest.raises(DamagedStore, match="no whole record begins"):
+            Journal(str(tmp_path)).at(0, place)
+
+
 def test_a_record_taken_out_or_put_elsewhere_is_found(tmp_path: Path) -> None:
     sealed(tmp_path, 4)
     path = only_file(tmp_path)
@@ -256,7 +282,10 @@ def test_a_reader_cannot_append(tmp_path: Path) -> None:
 def test_a_position_of_another_journal_is_noticed(tmp_path: Path) -> None:
     sealed(tmp_path, 3)
     record = list(Journal(str(tmp_path)).records())[1]
+    last = list(Journal(str(tmp_path)).records())[-1].position
+    assert list(Journal(str(tmp_path)).records(last)) == []
     for position in (
+        last._replace(digest=b"x" * 32),
         record.position._replace(digest=b"x" * 32),
         record.position._replace(at=record.position.at + 1),
         record.position._replace(sequence=5),

@@ -44,12 +44,14 @@ def test_a_key_file_that_is_no_key_is_damage_and_its_bytes_are_not_told(ring: Ke
     assert "xxx" not in str(fault.value)
 
 
-def test_a_new_epoch_takes_the_place_of_the_old_key(ring: Keyring) -> None:
+def test_a_new_epoch_takes_the_place_of_the_old_key_which_is_overwritten(ring: Keyring, tmp_path: Path) -> None:
     old = ring.epoch
+    os.link(ring.path(EPOCH), tmp_path / "the old file")
     new = ring.begin_epoch()
     assert ring.epoch == old
     assert ring.next_epoch() == new
     ring.finish_epoch()
+    assert (tmp_path / "the old file").read_bytes() == bytes(32)
     assert ring.epoch == new
     assert ring.next_epoch() is None
     assert old not in [Path(ring.folder, name).read_bytes() for name in os.listdir(ring.folder)]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tachograph.errors import DamagedStore, KeyMissing, Refused, UsageError
+from tachograph.store.disk import Disk
 from tachograph.store.location import find_store, open_store
 from tests.store.kept import FullDisk, PowerCut, StoppingDisk
 
@@ -83,6 +84,19 @@ def test_of_many_processes_that_create_it_at_once_all_use_one(tmp_path: Path, en
     assert all(process.returncode == 0 for process in started)
     assert ids == {open_store(str(tmp_path / "s"), environ=environ).store_id}
     assert keys(environ) == sorted(ids)  # the losers' keys are gone again
+    assert sorted(os.listdir(tmp_path)) == ["config", "s"]
+
+
+def test_a_store_that_appears_while_another_is_being_made_is_the_one(tmp_path: Path, environ: dict[str, str]) -> None:
+    class Slower(Disk):
+        def replace(self, source: str, target: str) -> None:
+            if target == str(tmp_path / "s"):
+                first.append(open_store(target, create=True, environ=environ).store_id)
+            super().replace(source, target)
+
+    first: list[str] = []
+    assert [open_store(str(tmp_path / "s"), create=True, environ=environ, disk=Slower()).store_id] == first
+    assert keys(environ) == first
     assert sorted(os.listdir(tmp_path)) == ["config", "s"]
 
 

@@ -120,6 +120,17 @@ def test_appending_goes_on_behind_what_is_whole(tmp_path: Path) -> None:
     assert bodies(path.read_bytes(), scanned(path.read_bytes())) == [*BODIES[:-1], b"next"]
 
 
+def test_a_torn_tail_is_cut_whatever_follows_it(tmp_path: Path) -> None:
+    path = file_of(tmp_path)
+    data = path.read_bytes()
+    path.write_bytes(data + data[len(FIRST) : -3])  # longer than what comes next
+    appender = Appender(str(path), size=len(data))
+    assert path.read_bytes() == data
+    appender.append([checked(b"next")])
+    appender.close()
+    assert bodies(path.read_bytes(), scanned(path.read_bytes())) == [*BODIES, b"next"]
+
+
 def test_on_a_full_disk_nothing_was_appended(tmp_path: Path) -> None:
     path = file_of(tmp_path)
     data = path.read_bytes()

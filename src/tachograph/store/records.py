@@ -74,6 +74,14 @@ def _check(at: int, length: int) -> int:
     return crc32(at.to_bytes(8, "little") + length.to_bytes(4, "little"))
 
 
+def length_at(data: bytes | memoryview, at: int) -> int | None:
+    """Return the length of the body of the record that begins at byte `at`, or None if none whole does."""
+    if not 0 <= at <= len(data) - HEAD.size:
+        return None
+    length, check = HEAD.unpack_from(data, at)
+    return length if check == _check(at, length) and at + HEAD.size + length <= len(data) else None
+
+
 def scan(path: str, data: bytes | memoryview, at: int, sound: Sound, *, first: int = 0) -> Scan:
     """Go through the records of `data` from byte `at` on; `sound(number, place, body)` says whether a body is right.
 

@@ -28,7 +28,7 @@ Range = tuple[int, int]  # where in the rope, how many bytes
 _LEAST = 256
 _FIRST_LEAST = 64  # at the start of a piece and for what an anchor names
 # Anchors: where an element or a line begins (also inside a JSON string). 40 bytes behind it tell places apart; one
-# every 96 bytes keeps the index at the size of the rope.
+# every 96 bytes keeps the index at the size of the rope, and a large file with thousands of lines at less.
 _ANCHOR = re.compile(rb"[{\n]|\\n")
 _ANCHOR_LENGTH, _ANCHOR_GAP = 40, 96
 # Where a piece is sampled to find its parent: the deepest sample that agrees names the piece with the most in common.
@@ -162,11 +162,13 @@ class Rope:
         self._new(body[at:end], ranges)
 
     def _index(self, body: bytes, places: list[int], shift: int) -> None:
-        following = 0
+        if not places:
+            return
+        following, gap = 0, max(_ANCHOR_GAP, places[-1] - places[0] >> 12)  # at most 4,096 for one stretch
         for place in places:
             if place >= following:
                 self._anchors[body[place : place + _ANCHOR_LENGTH]] = place + shift
-                following = place + _ANCHOR_GAP
+                following = place + gap
 
     def _new(self, data: bytes, ranges: list[Range]) -> None:
         if data:

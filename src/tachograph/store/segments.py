@@ -48,7 +48,7 @@ def nothing_vouched(segment: str) -> int:
 
 
 class ContentStore:
-    """The segments of one store."""
+    """The segments of one store. Not for several threads at once: each takes one of its own."""
 
     def __init__(
         self, folder: str, keys: KeyTable, *, vouched: Callable[[str], int] = nothing_vouched,
