@@ -60,9 +60,8 @@ class Index:
     def _vouched(self, row: Row) -> Row:
         record = self._journal.at(row.file, row.at)
         entry = record.entry
-        told = Row(
-            record.sequence, entry.decision, entry.run, entry.domain, record.file, record.at, entry.places, entry.summary
-        )  # fmt: skip
+        place = record.file, record.at, entry.places
+        told = Row(record.sequence, entry.decision, entry.run, entry.domain, *place, entry.summary)
         if told != row:
             raise _Differs(f"its row of {row.decision} is not what the journal says")
         return told
