@@ -39,3 +39,13 @@ def test_a_credential_behind_a_separator_is_found_and_the_rest_of_the_word_stays
     assert masking.masked_text("key:sk-0123456789abcdef=ok") == f"key:{'*' * 19}=ok"
     twice = "sk-0123456789abcdef/sk-0123456789abcdef"
     assert masking.masked_text(twice) == f"{'*' * 19}/{'*' * 19}"
+
+
+def test_a_credential_that_runs_into_other_words_is_found_by_its_shape() -> None:
+    """A streamed answer's pieces are joined without a space: `KEYand so on`."""
+    log = _log(b"Bearer sk-0123456789abcdef")
+    log.effects[0].headers = [(b"authorization", b"Bearer sk-0000000000aaaaaa")]
+    masking = Credentials.of(log, tag_key=KEY)
+    assert masking.masked_text("is sk-0123456789abcdefand more") == f"is {'*' * 19}and more"
+    assert masking.masked_text("xxsk-0123456789abcdef") == f"xx{'*' * 19}"
+    assert masking.masked_text("is sk-0123456789fedcbaand more") == "is sk-0123456789fedcbaand more"

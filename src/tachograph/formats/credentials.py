@@ -61,6 +61,11 @@ def placeholder_like(value: bytes) -> bytes:
     return value[:start] + value[start:].translate(_CLASSES)
 
 
+def classes_of(value: bytes) -> bytes:
+    """Return the class of each byte, public prefix or not: equal for a value and its placeholder."""
+    return value.translate(_CLASSES)
+
+
 def _public_length(value: bytes) -> int:
     """Count the leading bytes that are public: `Bearer `, `sk-ant-` and the like, or both."""
     scheme, space, _ = value[:24].partition(b" ")

@@ -209,7 +209,7 @@ def _grep(text: str, answer: ShowAnswer, effects: list[Effect], mask: Mask) -> I
     found = False
     if isinstance(answer.context, list):
         for part in answer.context:
-            for line in part.text.splitlines():
+            for line in part.text.split("\n"):
                 if text in line:
                     found = True
                     yield GrepHit(
@@ -222,10 +222,15 @@ def _grep(text: str, answer: ShowAnswer, effects: list[Effect], mask: Mask) -> I
         answered = answer_of(effect)
         final = "" if answered is None else answered.final_text or ""
         if text in final:
-            line = next((one for one in final.splitlines() if text in one), final)
+            line = _line_of(final, text)
             where = "answer" if found else "first appears in the answer"
             yield GrepHit(where=f"{where} of effect {effect.index}", pointer="", effect=effect.index, line=mask(line))
             found = True
     if isinstance(answer.stdout, str) and text in answer.stdout:
-        line = next(one for one in answer.stdout.splitlines() if text in one)
+        line = _line_of(answer.stdout, text)
         yield GrepHit(where="stdout" if found else "first appears in the output", pointer="", effect=None, line=line)
+
+
+def _line_of(text: str, wanted: str) -> str:
+    """The first line that holds the text; all of it where it runs over several. Only a line feed ends a line (R20)."""
+    return next((line for line in text.split("\n") if wanted in line), text)

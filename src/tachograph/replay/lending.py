@@ -75,7 +75,7 @@ def stand_in(logs: list[bytes], lent: Lent, *, tag_key: bytes) -> StoodIn:
     """Put the placeholders where the missing credentials stood in what the program sent or wrote."""
     if not lent.stand_ins:
         return StoodIn(logs, {})
-    credentials = Credentials(lent.stand_ins, tag_key=tag_key)
+    credentials = Credentials(lent.stand_ins, tag_key=tag_key, shapes=lent.stand_ins.values())
     pairs: dict[bytes, bytes] = {}
 
     def replacement(value: bytes, tag: bytes) -> bytes:
