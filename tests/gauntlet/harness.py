@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -206,7 +207,7 @@ def _run(
             during(world)
         stdout, stderr = process.communicate(timeout=LIMIT_S)
     except BaseException:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)  # it is the leader of its group, and its program must go with it
         process.communicate()
         raise
     return Ran(process.returncode, stdout, stderr)

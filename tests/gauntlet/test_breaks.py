@@ -35,7 +35,7 @@ def test_a_server_that_breaks_in_a_stream_gives_the_same_bytes_and_then_the_same
         same(recorded, replay(recorded, server=server))
     first, second = recorded.calls()
     assert (first["ended"], second["ended"]) == ("error", "eof")
-    assert first["stopReason"] is None
+    assert first["stopReason"] in (None, "incomplete")  # and nothing that a model said
 
 
 @pytest.mark.parametrize(

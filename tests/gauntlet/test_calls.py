@@ -60,8 +60,7 @@ def test_a_429_and_the_answer_after_it_are_two_effects(tmp_path: Path, library: 
 def test_a_refused_connection_and_the_clients_own_retry_are_two_effects(
     tmp_path: Path, library: str, mode: str
 ) -> None:
-    with held_port() as port, ScriptedServer(echo, port=port) as unused:
-        unused.stop()
+    with held_port() as port:
         late = ScriptedServer(echo, port=port)
 
         def listen(world: World) -> None:
@@ -74,9 +73,9 @@ def test_a_refused_connection_and_the_clients_own_retry_are_two_effects(
             tmp_path, "ask.py", during=listen, library=library, mode=mode, url=url, prompts=["tide?"],
             await_listener=True,
         )  # fmt: skip
-        with late:
-            assert (recorded.exit_code, late.hits) == (0, 1)
-            same(recorded, replay(recorded, server=late))
+        assert (recorded.exit_code, late.hits) == (0, 1)
+        same(recorded, replay(recorded, server=late))
+        late.stop()
     first, second = recorded.calls()
     assert (first["ended"], first["status"], second["status"]) == ("error", None, 200)
     assert "ConnectError" in first["error"]

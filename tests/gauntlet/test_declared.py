@@ -97,7 +97,7 @@ def test_a_failed_decision_is_listed_as_failed_and_replays_as_failed(tmp_path: P
     recorded = record(tmp_path, "fails.py")
     same(recorded, replay(recorded))
     (row,) = tacho(world, "ls", "--json", "--failed").json()
-    assert (row["failed"], row["agentId"], row["failure"]) == (True, "refunds", "paid twice")
+    assert (row["failed"], row["agentId"], row["failure"]) == (True, "refunds", "declared")
 
 
 @BOTH

@@ -98,7 +98,7 @@ def test_r18_a_client_that_stops_after_three_chunks_leaves_exactly_those(
     same(recorded, replayed)
     first = recorded.calls()[0]
     assert (first["ended"], first["chunks"]) == ("closed_early", 3)
-    assert first["stopReason"] is None  # what the model would have said in the end is unknown
+    assert first["stopReason"] in (None, "incomplete")  # what the model would have said in the end is unknown
 
 
 @pytest.mark.parametrize("mode", MODES)
