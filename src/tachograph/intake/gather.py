@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from tachograph.store.spool import Reading
 
+NOTHING_KEPT = "a process began to record, and nothing of it is there: it was killed at once, or all of it was lost"
+
 
 @dataclass
 class Gathered:
@@ -85,7 +87,9 @@ def _process(order: int, reading: Reading, damage: list[str]) -> _Process:
 
 def _tail(process: _Process, zero_ns: int) -> str | None:
     """Say where the record of a process ends if its own last frame is missing: it was killed, or left by `os._exit`."""
-    if not process.frames or any(frame.kind == fr.ENDED for frame in process.frames):
+    if not process.frames:
+        return NOTHING_KEPT
+    if any(frame.kind == fr.ENDED for frame in process.frames):
         return None
     last = (process.frames[-1].at_ns - zero_ns) / 1e9
     return f"process {process.name}: no last frame; it was last heard {last:.3f} s after the run began"

@@ -21,7 +21,7 @@ from tachograph.errors import NotFound
 from tachograph.formats import frame as fr
 from tachograph.formats.effect_log import read_effect_log
 from tachograph.intake import waiting
-from tachograph.intake.gather import gather
+from tachograph.intake.gather import NOTHING_KEPT, gather
 from tachograph.intake.logs import Log, split
 from tachograph.intake.masking import Credentials
 from tachograph.intake.skeleton import Outline, outline
@@ -100,6 +100,7 @@ class Sealer:
             return []  # nothing of it can be read: named by `doctor`, kept where it is
         gathered = gather(spooled.readings, unreadable=spooled.unreadable)
         gathered.began_ns = gathered.began_ns or minted_at_ms(run.run_id) * 1_000_000  # killed before it could say
+        gathered.tails += [NOTHING_KEPT for _ in spooled.empty]
         if run.apart_from:
             gathered.tails.append(f"sealed apart from {run.apart_from}, whose other processes had ended")
         gathered.frames.extend(waiting.marked(run, after_ns=gathered.frames[-1].at_ns if gathered.frames else 0))

@@ -38,11 +38,12 @@ class Run:
 
 @dataclass
 class Spooled:
-    """A run's files as read: `unreadable` says, in words, which could not be, `kept` which must stay."""
+    """A run's files as read. `unreadable` says, in words, which could not be; `empty` ones never had a frame."""
 
     readings: list[Reading]
     unreadable: list[str]
     read: list[str]
+    empty: list[str]
 
 
 def runs(folder: str) -> list[Run]:
@@ -74,16 +75,17 @@ def apart(run: Run, files: Sequence[str]) -> Run:
 
 def read_run(run: Run, *, private: bytes) -> Spooled:
     """Read every file of a run with intake's private key."""
-    readings, unreadable, read = [], [], []
+    readings, unreadable, read, empty = [], [], [], []
     for path in run.files:
         if os.path.getsize(path) < HEADER_SIZE:
-            continue  # its process was killed before it wrote anything
+            empty.append(path)  # its process was killed before it wrote anything, or makes it just now
+            continue
         try:
             readings.append(read_spool(path, private=private))
             read.append(path)
         except DamagedStore as fault:
             unreadable.append(str(fault))
-    return Spooled(readings, unreadable, read)
+    return Spooled(readings, unreadable, read, empty)
 
 
 def marked(run: Run, *, after_ns: int) -> list[fr.Frame]:
