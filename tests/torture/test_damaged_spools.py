@@ -1,0 +1,112 @@
+"""Row 9: a spool file whose tail is cut, or of which a byte was changed: the rest loads, and the damage is named.
+
+Nothing that is whole in the file is lost, nothing that is not is invented, and the other runs are not touched.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tachograph.library import Store
+from tachograph.store.location import open_store
+from tachograph.store.spool import read_spool
+from tests.torture.kept import Kept, SealedRun
+from tests.torture.waiting_runs import answer_of, wait_in
+
+NUMBERS = [5, 6, 7, 8]
+
+
+@pytest.fixture
+def spooled(quick: Path) -> tuple[Path, Path]:
+    """A store in which a run of one process waits beside another run; and that process's file."""
+    folder = open_store(str(quick / "sound"), create=True, environ=os.environ)
+    wait_in(folder, label="other", processes=([1],))
+    run_id = wait_in(folder, label="damaged", processes=(NUMBERS,))
+    (file,) = [path for path in Path(folder.spool).glob(f"{run_id}.*.spool") if not path.name.endswith("run.spool")]
+    return Path(folder.path), file
+
+
+def taken_in(store: Path, name: str, data: bytes) -> tuple[Kept, SealedRun]:
+    """Take in a copy of the store in which that spool file holds these bytes; the damaged run."""
+    target = store.with_name("store")
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(store, target)
+    (target / "spool" / name).write_bytes(data)
+    kept = Kept(target)
+    assert len(kept.take_in()) == 2
+    kept.sealed_once()
+    runs = {run.argv[-1]: run for run in kept.runs().values()}
+    other = runs['{"label": "other"}']
+    assert (other.damage, other.tails, list(other.answers)) == ([], [], [1])
+    return kept, runs['{"label": "damaged"}']
+
+
+def whole(run: SealedRun) -> list[int]:
+    """The numbers whose answers ended well and are right."""
+    found = []
+    for effect, (number, digests) in zip(run.log.effects, run.answers.items(), strict=True):
+        if effect.ended == "eof" and digests == [sha256(answer_of(number)).hexdigest()]:
+            found.append(number)
+    return found
+
+
+def test_a_cut_tail_costs_what_lay_in_it_and_is_named(spooled: tuple[Path, Path]) -> None:
+    store, file = spooled
+    data, chance = file.read_bytes(), Random(9)
+    seen = set()
+    for size in sorted({*(chance.randrange(len(data)) for _ in range(25)), 0, 21, 25, len(data) - 1}):
+        print(f"cut to {size} of {len(data)} bytes", flush=True)
+        kept, run = taken_in(store, file.name, data[:size])
+        seen.add(len(whole(run)))
+        assert whole(run) == NUMBERS[: len(whole(run))]
+        assert len(run.answers) - len(whole(run)) in (0, 1)  # the one that was under way
+        assert run.tails or run.damage
+        shown = Store(kept.folder.path).show(run.entries[0].decision)
+        assert shown.damage == run.damage
+        assert shown.coverage["tails"] == run.tails
+        assert shown.decision.captureLevel == ("damaged" if run.damage else "full")
+    assert seen >= {0, 1, 4}
+
+
+def test_a_changed_byte_costs_its_record_alone_and_is_named(spooled: tuple[Path, Path]) -> None:
+    store, file = spooled
+    key = (file.parent / file.name.replace(".spool", ".key")).read_bytes()
+    sound = read_spool(str(file), private=Kept(store).folder.keyring(os.environ).intake)
+    data, chance = file.read_bytes(), Random(10)
+    for at in sorted({*(chance.randrange(21, len(data)) for _ in range(25)), 22, 24, len(data) - 1}):
+        print(f"byte {at} of {len(data)}", flush=True)
+        changed = data[:at] + bytes((data[at] ^ 1 << chance.randrange(8),)) + data[at + 1 :]
+        _, run = taken_in(store, file.name, changed)
+        assert any(file.name in word for word in run.damage), run.damage
+        assert len(whole(run)) >= len(NUMBERS) - 1
+        assert run.entries[0].summary.level == "damaged"
+    assert (sound.damage, len(key)) == ([], 85)
+
+
+def test_a_file_whose_header_or_key_was_changed_is_kept_and_the_rest_of_its_run_loads(
+    spooled: tuple[Path, Path],
+) -> None:
+    store, file = spooled
+    for changed in (file, file.with_name(file.name.replace(".spool", ".key"))):
+        sound = changed.read_bytes()
+        target = store.with_name("store")
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(store, target)
+        (target / "spool" / changed.name).write_bytes(sound[:7] + bytes((sound[7] ^ 4,)) + sound[8:])
+        kept = Kept(target)
+        assert len(kept.take_in()) == 2
+        (run,) = [run for run in kept.runs().values() if run.argv[-1] == '{"label": "damaged"}']
+        assert run.answers == {}
+        assert any(file.name in word for word in run.damage), run.damage
+        assert run.stdout == b"done\n"
+        kept.sealed_once()
+        left = {name for name in kept.files() if name.startswith("spool/")}
+        assert len(left) == 2  # nothing is destroyed that was not sealed
+        assert kept.take_in() == []
+        assert {name for name in kept.files() if name.startswith("spool/")} == left
