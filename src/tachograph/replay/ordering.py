@@ -81,7 +81,14 @@ class Order:
             return
         gate = allocate_lock()
         gate.acquire()
-        if self._register(place, gate.release):
+
+        def open_gate() -> None:
+            try:
+                gate.release()
+            except RuntimeError:  # woken a second time before this thread got to run
+                pass
+
+        if self._register(place, open_gate):
             while not gate.acquire(timeout=self._patience()):
                 self._standstill(monotonic() + 1)
         self._give(place)
