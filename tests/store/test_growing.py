@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,16 @@ def test_gone_on_with_in_another_process_it_knows_what_it_holds(path: Path) -> N
     content = load(str(path), path.read_bytes(), KEY)
     assert [content.read(number) for number in range(40)] == [log for log, _ in logs]
     assert len(content.rope) < 1.2 * len(logs[-1][0])
+
+
+def test_gone_on_with_it_knows_the_newest_requests_even_where_nothing_marks_a_beginning(path: Path) -> None:
+    noise = random.Random(1).randbytes(20_000).translate(bytes(value % 26 + 97 for value in range(256)))
+    growing = begun(path)
+    growing.add(noise, [0])
+    growing.write()
+    again = Growing.reopen(load(str(path), path.read_bytes(), KEY), KEY)
+    again.add(noise + b" and more", [0])
+    assert len(again.content.rope) == len(noise) + len(b" and more")
 
 
 def test_it_is_full_by_bytes(path: Path) -> None:

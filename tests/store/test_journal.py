@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tachograph.errors import DamagedStore, NotFound
-from tachograph.store.entry import Source
-from tachograph.store.journal import START, Exchanged, Journal
+from tachograph.store.entry import Compression, Source, pack
+from tachograph.store.journal import START, Exchanged, Journal, _chained
+from tachograph.store.records import head
 from tachograph.store.segments import Place
 from tests.store.kept import FailingSync, FullDisk, PowerCut, StoppingDisk, entry
 
@@ -183,6 +185,36 @@ def test_a_record_taken_out_or_put_elsewhere_is_found(tmp_path: Path) -> None:
         path.write_bytes(changed)
         with pytest.raises(DamagedStore):
             list(Journal(str(tmp_path)).records())
+
+
+def rewritten(folder: Path, sequences: list[int], changed: int, *, chained: bool) -> None:
+    """Write a journal as a forger does, with right heads; `chained`: also with right digests behind the change."""
+    path = only_file(folder)
+    original = path.read_bytes()
+    records = list(Journal(str(folder)).records())
+    data, digest, compression = original[: records[0].at], bytes(32), Compression()
+    for number, (sequence, record) in enumerate(zip(sequences, records, strict=True)):
+        one = replace(record.entry, run="run_forged") if number == changed else record.entry
+        fields = pack(one, sequence, compression)
+        digest = _chained(digest, fields) if chained or number <= changed else record.digest
+        data += head(len(data), fields + digest) + fields + digest
+    path.write_bytes(data)
+
+
+def test_a_record_rewritten_with_its_own_digest_is_found_by_the_next(tmp_path: Path) -> None:
+    sealed(tmp_path, 4)
+    rewritten(tmp_path, [0, 1, 2, 3], 1, chained=False)
+    records = Journal(str(tmp_path)).records()
+    assert [next(records).entry.run for _ in range(2)] == [entry(0).run, "run_forged"]
+    with pytest.raises(DamagedStore, match="record 2 at byte"):
+        next(records)
+
+
+def test_a_gap_in_the_numbers_is_found_even_where_all_digests_are_right(tmp_path: Path) -> None:
+    sealed(tmp_path, 3)
+    rewritten(tmp_path, [0, 1, 3], 9, chained=True)
+    with pytest.raises(DamagedStore, match="is number 3, not the next one"):
+        list(Journal(str(tmp_path)).records())
 
 
 def test_a_decision_is_found_by_its_id_or_a_prefix_that_fits_one(tmp_path: Path) -> None:

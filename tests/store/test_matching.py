@@ -28,13 +28,23 @@ def test_a_common_start_and_end_are_exact(left: bytes, right: bytes, data: st.Da
 @given(pieces, pieces)
 def test_stretches_agree_stand_in_order_and_do_not_overlap(new: bytes, known: bytes) -> None:
     at = known_at = 0
-    for start, known_start, length in matches(new, known, ends=16, least=32):
+    for start, known_start, length in matches(new, known, ends=16, least=64):
+        at_an_end = 0 in (start, known_start) or start + length == len(new)
+        assert length >= (16 if at_an_end else 64)
         assert new[start : start + length] == known[known_start : known_start + length]
         assert start >= at
         assert known_start >= known_at
         at, known_at = start + length, known_start + length
     assert at <= len(new)
     assert known_at <= len(known)
+
+
+def test_a_stretch_that_is_too_short_is_left_out() -> None:
+    shared = [os.urandom(200) for _ in range(4)]
+    known = b"".join(part + os.urandom(100) for part in shared)
+    new = b"".join(os.urandom(100) + part for part in shared) + os.urandom(100)
+    assert found(new, known) == 0
+    assert sum(length for _, _, length in matches(new, known, ends=64, least=150)) == 800
 
 
 def found(new: bytes, known: bytes) -> int:

@@ -49,6 +49,11 @@ def requests(mode: str, turns: int = 40) -> list[bytes]:
         if mode == "one string":
             joined = "\nObservation: ".join(message["content"] for message in history)
             messages = [{"role": "user", "content": prompt + joined}]
+        if mode == "one line":  # nothing at which an element or a line begins
+            told = " ".join(message["content"] for message in history)
+            bodies.append(f"{prompt[:3000]} now {turn} {prompt[3000:]} {told} and these tools".encode())
+            history.append({"role": "assistant", "content": text(5000 + turn, 1000)})
+            continue
         if mode == "moving marker":
             messages[-1] = {**messages[-1], "cache_control": {"type": "ephemeral"}}
         if mode == "two conversations" and turn % 2:
@@ -59,7 +64,7 @@ def requests(mode: str, turns: int = 40) -> list[bytes]:
     return bodies
 
 
-@pytest.mark.parametrize("mode", ["growing", "timestamp", "window", "one string", "moving marker"])
+@pytest.mark.parametrize("mode", ["growing", "timestamp", "window", "one string", "one line", "moving marker"])
 def test_a_resent_history_adds_only_what_is_new(mode: str) -> None:
     bodies = requests(mode)
     rope = Rope()
@@ -94,6 +99,14 @@ def test_a_rope_that_is_gone_on_with_still_knows_what_it_holds() -> None:
     again = Rope(rope.data)  # no parents: by its anchors alone
     again.add([bodies[-1]])
     assert len(again.data) - len(rope.data) < 2600
+
+
+def test_what_is_shared_in_too_few_bytes_is_taken_as_new() -> None:
+    rope = Rope()
+    start = b'{"role":"user","content":"Dear shop, my order is late'
+    for seed in range(20):
+        body = b"".join(start + random.Random(seed * 100 + n).randbytes(200) for n in range(20))
+        assert len(rope.add([body])) == 1
 
 
 def test_memory_is_counted_and_bounded_for_parents() -> None:

@@ -13,9 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tachograph.errors import DamagedStore, KeyMissing
+from tachograph.store.growing import Growing
 from tachograph.store.keytable import SEGMENT
-from tachograph.store.segment_file import OPEN, SEALED
-from tachograph.store.segments import ContentStore, Place
+from tachograph.store.opened import Content
+from tachograph.store.sealed import Sealed, write_sealed
+from tachograph.store.segment_file import OPEN, SEALED, Identity
+from tachograph.store.segments import ContentStore, Place, _check_sealed
 from tests.store.kept import (
     DOMAIN,
     MARKER,
@@ -233,9 +236,11 @@ def test_a_full_disk_leaves_the_store_readable_and_goes_on_when_there_is_room(ke
     before = kept.files()
     for room in range(0, 400, 7):
         with kept.content(write=True, disk=FullDisk(room)) as content:
-            content.append(DOMAIN, *some[2])
+            failed = content.append(DOMAIN, *some[2])
             with pytest.raises(OSError, match="No space left"):
                 content.commit()
+            with pytest.raises(DamagedStore, match="item 2"):
+                content.read(failed)
         assert kept.files() == before
     with kept.content(write=True, disk=FullDisk(10)) as content, pytest.raises(OSError, match="No space left"):
         content.seal(places[0].segment)
@@ -330,6 +335,40 @@ def test_segments_that_cannot_be_told_are_named(kept: Kept) -> None:
     with kept.content() as content:
         assert len(list(content.segments())) == 1
         assert "00.seg" in content.findings[0]
+
+
+def test_a_reader_that_knew_the_file_notices_that_it_was_exchanged_or_cut(kept: Kept) -> None:
+    some = conversation(3, long=40)
+    places = kept.put(*some)
+    path = Path(kept.store.segments) / f"{places[0].segment}.seg"
+    data = path.read_bytes()
+    with kept.content() as content:
+        assert content.read(places[2]) == some[2][0]
+        changed = path.with_suffix(".other")
+        changed.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        os.replace(changed, path)
+        with pytest.raises(DamagedStore, match="item 2"):
+            content.read(places[2])
+        path.write_bytes(data)
+        assert content.read(places[2]) == some[2][0]
+        os.truncate(path, len(data) - 1)
+        with pytest.raises(DamagedStore, match="item 2"):
+            content.read(places[2])
+
+
+def test_a_sealed_form_that_does_not_give_back_its_content_does_not_take_its_place() -> None:
+    def grown(some: list[tuple[bytes, list[int]]]) -> Content:
+        growing = Growing.begin("f", Identity(OPEN, b"s" * 16, 0, DOMAIN), b"k" * 32)
+        for log, cuts in some:
+            growing.add(log, cuts)
+        return growing.content
+
+    some = conversation(3)
+    content = grown(some)
+    _check_sealed(Sealed("f", write_sealed(content, b"k" * 32), b"k" * 32), content)
+    for other in (some[:2], some[::-1], [*some, (b"more", [])], [(some[0][0] + b"x", []), *some[1:]]):
+        with pytest.raises(DamagedStore, match="it stays open"):
+            _check_sealed(Sealed("f", write_sealed(grown(other), b"k" * 32), b"k" * 32), content)
 
 
 def test_uncommitted_logs_are_not_sealed(kept: Kept) -> None:

@@ -35,6 +35,8 @@ def responses(words: list[str]) -> bytes:
     )  # fmt: skip
 
 
+# Its start and its end are alike, so that one of them alone both begins and ends as an event does.
+OVERLAPPING = b'"' + b"y" * 60 + b'"%s"' + b"y" * 60 + b'"'
 events = st.lists(
     st.sampled_from([*chat(WORDS).split(b"\n\n"), *responses(WORDS).split(b"\n\n"), b"", b'"', b"x"]), max_size=40
 )
@@ -43,6 +45,9 @@ streams = st.builds(lambda parts, by: by.join(parts), events, st.sampled_from([b
 
 @given(st.one_of(texts, streams))
 @example(b"\n\n" * 8)
+@example(b"\n\n".join([OVERLAPPING % b"1", OVERLAPPING % b"2", OVERLAPPING % b"3", OVERLAPPING[:62]] * 3))
+@example(chat(WORDS[:6]) + chat(WORDS[:6]).replace(b"null", b"stop"))
+@example(responses(WORDS[:6]) + b"\n\n" + responses(WORDS).split(b"\n\n")[8].replace(b"item_id", b"another_id"))
 @example(b'a"' * 50 + (b"\n\n" + b'a"' * 50) * 8)
 def test_any_bytes_come_back_exactly(text: bytes) -> None:
     program, kept = press(text)
@@ -77,10 +82,12 @@ def test_what_gains_nothing_stays_as_it_is() -> None:
 
 def test_a_program_that_does_not_fit_its_bytes_is_damage() -> None:
     program, kept = press(chat(WORDS))
+    refused = 0
     for cut in range(1, len(program)):
         try:
             assert restore(program[:cut], kept) != chat(WORDS)
         except DamagedStore:
-            pass
+            refused += 1
+    assert refused >= len(WORDS)
     with pytest.raises(DamagedStore, match="does not fit"):
         restore([9], b"")

@@ -40,6 +40,7 @@ class _Held(NamedTuple):
     content: Content | Sealed
     inode: int
     size: int
+    changed_ns: int
 
 
 def nothing_vouched(segment: str) -> int:
@@ -251,15 +252,15 @@ class ContentStore:
         except FileNotFoundError:
             raise DamagedStore(f"{path} is gone, and item {place.item} with it; restore it from a backup") from None
         held = self._held.get(place.segment)
-        if held is not None and held.inode == status.st_ino and held.size <= status.st_size:
-            grown = held.size != status.st_size
-            if not grown or place.item < held.content.count:
+        if held is not None and held.inode == status.st_ino:
+            same = (held.size, held.changed_ns) == (status.st_size, status.st_mtime_ns)
+            if same or (held.size < status.st_size and place.item < held.content.count):
                 self._held.move_to_end(place.segment)
                 return held.content
         data = read_file(path)
         identity, key = self._identity(place.segment, data)
         content = load(path, data, key) if identity.kind == OPEN else Sealed(path, data, key)
-        self._held[place.segment] = _Held(content, status.st_ino, len(data))
+        self._held[place.segment] = _Held(content, status.st_ino, len(data), status.st_mtime_ns)
         self._held.move_to_end(place.segment)
         total = sum(other.content.memory for other in self._held.values())
         while total > self._read_bytes and len(self._held) > 1:
