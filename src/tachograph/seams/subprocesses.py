@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 starting: ContextVar[bool] = ContextVar("tachograph_starting", default=False)
 
-# Drain what the program feeds (beside, so that a dialogue does not block), play both streams, end as recorded.
-_DRAIN = "{ cat <&9 >/dev/null 2>&1 & } 9<&0; "
-_SCRIPT = "{drain}cat <&{out}; cat <&{err} >&2; {ending}"
+# Drain what the program feeds (beside, so that a dialogue does not block), play both streams at once and close each at
+# its end (whichever the program reads first must not wait for the other), end as recorded. The streams are named by
+# path, since dash knows descriptors of one digit only.
+_DRAIN = "{{ cat <&{spare} >/dev/null 2>&1 & }} {spare}<&0; "
+_SCRIPT = "{drain}cat /dev/fd/{out} 2>&- & exec >&-; cat /dev/fd/{err} >&2; exec 2>&-; wait $!; {ending}"
 
 
 class _TappedPipe(io.FileIO):
@@ -73,7 +75,7 @@ def _tap(process: Any, name: str, exchange: port.Exchange, stream: int) -> None:
 
 def _command(args: Any, options: dict[str, Any]) -> dict[str, Any]:
     """What identifies a started program: arguments, folder, shell, which of its streams are pipes."""
-    listed = [args] if isinstance(args, (str, bytes, os.PathLike)) else list(args)
+    listed = [args] if isinstance(args, (str, bytes, os.PathLike)) else args
     cwd = options.get("cwd")
     return {
         "args": [os.fsdecode(part) for part in listed],
@@ -89,7 +91,7 @@ def _kind(stream: Any) -> str:
         return "inherited"
     if isinstance(stream, int):
         return {-1: "pipe", -2: "stdout", -3: "null"}.get(stream, "descriptor")
-    return "file"
+    return "pipe" if hasattr(stream, "getsockname") else "file"  # asyncio makes the pipe to stdin of a socket pair
 
 
 def _stub(stub: port.Stub, options: dict[str, Any], streams: list[str]) -> tuple[list[str], list[int]]:
@@ -101,7 +103,8 @@ def _stub(stub: port.Stub, options: dict[str, Any], streams: list[str]) -> tuple
         os.lseek(fd, 0, os.SEEK_SET)
         numbers.append(fd)
     ending = f"exit {stub.status}" if stub.status >= 0 else f"kill -{-stub.status} $$"
-    drain = _DRAIN if streams[0] == "pipe" else ""
+    spare = next(number for number in (3, 4, 5) if number not in numbers)
+    drain = _DRAIN.format(spare=spare) if streams[0] == "pipe" else ""
     script = _SCRIPT.format(drain=drain, out=numbers[0], err=numbers[1], ending=ending)
     options["pass_fds"] = (*options.get("pass_fds", ()), *numbers)
     options["shell"], options["executable"], options["close_fds"] = False, None, True
@@ -135,6 +138,8 @@ def _patch(module: ModuleType) -> None:
             start(self, args, *rest, **kwargs)
             return
         options = _named(module, rest, kwargs)
+        if not isinstance(args, (str, bytes, os.PathLike)):
+            args = list(args)  # it may be a generator, and is read twice
         command = _command(args, options)
         if listener.answers:
             stub = listener.ask_spawn(command)
@@ -142,9 +147,9 @@ def _patch(module: ModuleType) -> None:
                 self.returncode, self._child_created = None, False
                 raise stub.refusal
             _play(self, stub, options, command["streams"])
+            self.args = args
             return
         exchange = listener.spawn(command)
-        self._tachograph = exchange
         token = starting.set(True)
         try:
             start(self, args, **options)
@@ -153,6 +158,7 @@ def _patch(module: ModuleType) -> None:
             raise
         finally:
             starting.reset(token)
+        self._tachograph = exchange  # not before: a start that fails has an exit status of its own making
         _tap(self, "stdout", exchange, 1)
         _tap(self, "stderr", exchange, 2)
 
