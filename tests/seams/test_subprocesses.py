@@ -1,0 +1,306 @@
+"""Started programs: what they wrote and how they ended is recorded where it is read, and played again exactly."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tachograph.formats import frame as fr
+from tests.seams.driver import Recorded, Session
+
+# Programs to start, in Python because it writes any bytes. Each leaves a mark in a file when it really runs.
+WRITER = """
+import json, pathlib, subprocess, sys
+from subprocess import DEVNULL, PIPE, STDOUT, Popen, check_output, run
+HEAD = "import os, sys, time; open('ran', 'a').write('x'); "
+def py(code):
+    return [sys.executable, "-c", HEAD + code]
+BYTES = py("os.write(1, bytes(range(256))); os.write(2, bytes([255, 32, 102, 13, 10]))")
+TEXT = py("print('gr\\u00fc\\u00dfe'); print('line two' + chr(13)); print('fault', file=sys.stderr)")
+said = []
+"""
+
+WAYS = {
+    "run both": "r = run(BYTES, capture_output=True); said = [r.stdout.hex(), r.stderr.hex(), r.returncode]",
+    "run stdout": "r = run(BYTES, stdout=PIPE, stderr=DEVNULL); said = [r.stdout.hex(), r.stderr, r.returncode]",
+    "run merged": "r = run(BYTES, stdout=PIPE, stderr=STDOUT); said = [r.stdout.hex(), r.stderr, r.returncode]",
+    "run text": "r = run(TEXT, capture_output=True, text=True); said = [r.stdout, r.stderr]",
+    "run encoding": "said = [run(BYTES, stdout=PIPE, encoding='latin-1').stdout]",
+    "run errors": "said = [run(BYTES, stdout=PIPE, text=True, errors='replace').stdout]",
+    "check_output": "said = [check_output(TEXT).hex()]",
+    "check_output fails": """
+try:
+    check_output(py("print(1); sys.exit(7)"))
+except subprocess.CalledProcessError as fault:
+    said = [fault.returncode, fault.output.hex(), fault.stderr, str(fault)]
+""",
+    "call": "said = [subprocess.call(py('sys.exit(3)'))]",
+    "getoutput": "said = [subprocess.getstatusoutput('echo x >> ran; echo out; echo err >&2; exit 4')]",
+    "shell": "said = [str(run('echo x >> ran; printf a; printf b >&2; exit 5', shell=True, capture_output=True))]",
+    "readline": """
+p = Popen(TEXT, stdout=PIPE, stderr=DEVNULL)
+said = [line.hex() for line in p.stdout] + [p.stdout.read().hex(), p.wait(), p.poll()]
+""",
+    "readline text": """
+with Popen(TEXT, stdout=PIPE, stderr=STDOUT, text=True, bufsize=1) as p:
+    said = list(p.stdout)
+said.append(p.returncode)
+""",
+    "unbuffered": """
+p = Popen(BYTES, stdout=PIPE, stderr=DEVNULL, bufsize=0)
+said = [p.stdout.read(5).hex(), p.stdout.readall().hex(), p.stdout.read(1).hex(), p.wait()]
+""",
+    "read in parts": """
+p = Popen(BYTES, stdout=PIPE, stderr=PIPE)
+said = [p.stdout.read(10).hex(), p.stdout.read1(3).hex(), p.stdout.read().hex(), p.stderr.readline().hex(), p.wait()]
+""",
+    "wait first": """
+p = Popen(TEXT, stdout=PIPE, stderr=PIPE)
+p.wait()
+said = [p.stderr.read().hex(), p.stdout.read().hex(), p.returncode]
+""",
+    "communicate in two": """
+p = Popen(py("sys.stdin.read(); print(1)"), stdin=PIPE, stdout=PIPE, stderr=PIPE)
+try:
+    p.communicate(timeout=0.01)
+except subprocess.TimeoutExpired:
+    pass
+said = [part.hex() for part in p.communicate()]
+""",
+    "by signal": """
+r = run(py("print(1, flush=True); os.kill(os.getpid(), 11)"), stdout=PIPE)
+said = [r.returncode, r.stdout.hex()]
+""",
+    "killed": """
+p = Popen(py("print(1, flush=True); time.sleep(99)"), stdout=PIPE)
+said = [p.stdout.readline().hex()]
+p.kill()
+said.append(p.wait())
+""",
+    "not there": """
+try:
+    run(["/not/there", "a"])
+except FileNotFoundError as fault:
+    said = [str(fault), fault.errno, fault.filename, type(fault).__name__]
+""",
+    "no folder": """
+try:
+    run(["ls"], cwd="/not/there")
+except FileNotFoundError as fault:
+    said = [str(fault), fault.errno, fault.filename]
+""",
+    "not allowed": """
+open("plain", "w").close()
+try:
+    run(["./plain"])
+except PermissionError as fault:
+    said = [str(fault), fault.errno]
+""",
+    "nothing": "r = run(py(''), capture_output=True); said = [str(r.stdout), str(r.stderr), r.returncode]",
+    "generator": "said = [run((word for word in ['echo', 'a']), stdout=PIPE).stdout.hex()]",
+    "positional": "said = [Popen(['echo', 'a'], -1, None, None, PIPE).communicate()[0].hex()]",
+    "paths": "said = [run([pathlib.Path('/bin/echo'), b'a'], stdout=PIPE).stdout.hex()]",
+}
+
+
+@pytest.fixture(scope="module")
+def ways(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """One program that starts others in every way, one after the other."""
+    parts = [f"{code}\nprint(json.dumps([{way!r}, said]), flush=True)\n" for way, code in WAYS.items()]
+    return Session(tmp_path_factory.mktemp("ways"), WRITER + "".join(parts)).record()
+
+
+def test_a_recorded_program_reads_what_it_would_have_read(ways: Recorded) -> None:
+    without = ways.session.plain()
+    assert without.status == 0, without.err
+    assert ways.out == without.out
+
+
+@pytest.fixture(scope="module")
+def again(ways: Recorded) -> dict[str, object]:
+    """What the replayed program said, way by way; it started nothing, missed nothing, and used every recording."""
+    marks = (ways.session.folder / "ran").read_bytes()
+    replayed = ways.replay()
+    assert (ways.session.folder / "ran").read_bytes() == marks, "a program was really started"
+    assert replayed.clean
+    assert sorted(replayed.served) == [effect.index for effect in ways.log.effects]
+    return dict(json.loads(line) for line in replayed.out.splitlines())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_outputs_and_ends_are_recorded_and_played_again(ways: Recorded, again: dict[str, object], way: str) -> None:
+    assert again[way] == dict(json.loads(line) for line in ways.out.splitlines())[way]
+
+
+def test_the_record_holds_arguments_streams_status_and_error(tmp_path: Path) -> None:
+    recorded = Session(tmp_path, """
+        import subprocess
+        subprocess.run(["sh", "-c", "printf out; printf err >&2; exit 3"], capture_output=True, cwd="/")
+        subprocess.run("exit 0", shell=True, stdin=subprocess.DEVNULL)
+        try: subprocess.run(["/not/there"])
+        except OSError: pass
+        subprocess.run(["sh", "-c", "kill -9 $$"])
+    """).record()  # fmt: skip
+    assert recorded.out == ""
+    first, second, third, fourth = recorded.log.effects
+    assert first.command == {
+        "args": ["sh", "-c", "printf out; printf err >&2; exit 3"], "shell": False, "cwd": "/", "executable": None,
+        "streams": ["inherited", "pipe", "pipe"],
+    }  # fmt: skip
+    assert (first.output(1), first.output(2), first.exit_status, first.ended) == (b"out", b"err", 3, "exited")
+    assert (second.command["shell"], second.command["streams"][0], second.exit_status) == (True, "null", 0)
+    assert (third.ended, third.exit_status) == ("error", None)
+    assert b"FileNotFoundError" in third.error
+    assert fourth.exit_status == -9
+    assert {effect.path for effect in recorded.log.effects} == {"0"}
+
+
+ASYNC = """
+import asyncio, sys
+PY = [sys.executable, "-c"]
+async def one(*args, **options):
+    p = await asyncio.create_subprocess_exec(*args, stdout=-1, stderr=-1, **options)
+    return p, [part.hex() for part in await p.communicate()], p.returncode
+async def main():
+    p, parts, status = await one(*PY, "import sys; print('out'); print('err', file=sys.stderr); sys.exit(6)")
+    print(parts, status, await p.wait())
+    p = await asyncio.create_subprocess_shell("printf 'a\\\\nb\\\\nc'", stdout=-1)
+    print([line async for line in p.stdout], await p.wait())
+    p = await asyncio.create_subprocess_exec("cat", stdin=-1, stdout=-1)
+    for word in (b"one\\n", b"two\\n"):
+        p.stdin.write(word); await p.stdin.drain()
+        print(await p.stdout.readline())
+    p.stdin.close(); print(await p.wait())
+    print(await asyncio.gather(*[shell(f"printf {name}") for name in "xyz"]))
+    try:
+        await asyncio.create_subprocess_exec("/not/there")
+    except FileNotFoundError as fault:
+        print(fault)
+    p = await asyncio.create_subprocess_exec("sh", "-c", "kill -15 $$"); print(await p.wait())
+async def shell(line):
+    p = await asyncio.create_subprocess_shell(line, stdout=-1)
+    return (await p.communicate())[0]
+asyncio.run(main())
+"""
+
+
+def test_programs_started_with_asyncio_are_recorded_and_played_again(tmp_path: Path) -> None:
+    session = Session(tmp_path, ASYNC)
+    recorded = session.record()
+    assert recorded.out == session.plain().out
+    assert recorded.notes() == []
+    replayed = recorded.replay()
+    assert replayed.out == recorded.out
+    assert replayed.clean
+    assert sorted(replayed.served) == [effect.index for effect in recorded.log.effects]
+
+
+def test_five_megabytes_on_both_streams_are_played_whichever_is_read_first(tmp_path: Path) -> None:
+    writer = (
+        "import sys, threading; block = bytes(range(251)) * 20000; "
+        "threads = [threading.Thread(target=f.buffer.write, args=(block,)) for f in (sys.stdout, sys.stderr)]; "
+        "[t.start() for t in threads]; [t.join() for t in threads]"
+    )
+    recorded = Session(tmp_path, f"""
+        import hashlib, subprocess, sys
+        def told(*parts):
+            print([(len(part), hashlib.sha256(part).hexdigest()) for part in parts])
+        for first, second in (("stdout", "stderr"), ("stderr", "stdout")):
+            import threading
+            p = subprocess.Popen([sys.executable, "-c", {writer!r}, first], stdout=-1, stderr=-1)
+            if first == "stdout":
+                told(*p.communicate())
+            else:
+                rest = []
+                thread = threading.Thread(target=lambda: rest.append(p.stdout.read()))
+                thread.start(); told(p.stderr.read()); thread.join(); told(*rest); p.wait()
+    """).record()  # fmt: skip
+    assert len(recorded.log.effects[0].output(1)) == len(recorded.log.effects[0].output(2)) == 5020000
+    replayed = recorded.replay()
+    assert replayed.out == recorded.out
+
+
+def test_a_stream_that_is_read_to_its_end_first_does_not_wait_for_the_other(tmp_path: Path) -> None:
+    """The recorded program ended its stderr before it filled stdout; a stub must not block on stdout."""
+    recorded = Session(tmp_path, """
+        import subprocess
+        writer = "printf fault >&2; exec 2>&-; head -c 300000 /dev/zero"
+        p = subprocess.Popen(["sh", "-c", writer], stdout=-1, stderr=-1)
+        print(p.stderr.read(), len(p.stdout.read()), p.wait())
+    """).record()  # fmt: skip
+    assert recorded.out == "b'fault' 300000 0\n"
+    assert recorded.replay(limit_s=30).out == recorded.out
+
+
+DIALOGUE = """
+import subprocess
+p = subprocess.Popen(["cat"], stdin=-1, stdout=-1, text=True, bufsize=1)
+for word in ("one", "two", "three" * 30000):
+    print(word, file=p.stdin)
+    print(len(p.stdout.readline()))
+p.stdin.close()
+print(p.wait())
+q = subprocess.Popen(["sh", "-c", "read a; echo $a; exit 4"], stdin=-1, stdout=-1)
+print(q.communicate(b"x\\n" * 200000), q.returncode)
+"""
+
+
+def test_a_dialogue_over_stdin_does_not_block(tmp_path: Path) -> None:
+    session = Session(tmp_path, DIALOGUE)
+    recorded = session.record()
+    assert recorded.out == session.plain().out
+    assert recorded.replay(limit_s=30).out == recorded.out
+
+
+@pytest.mark.parametrize("opened", [0, 6, 40])
+def test_a_stub_needs_no_particular_descriptor(tmp_path: Path, opened: int) -> None:
+    recorded = Session(tmp_path, f"""
+        import os, subprocess
+        held = [os.open(os.devnull, os.O_RDONLY) for _ in range({opened})]
+        read, write = os.pipe()
+        print(subprocess.run("cat; echo b >&2", shell=True, input=b"a", capture_output=True).stdout)
+        print(subprocess.run(["sh", "-c", "true"], pass_fds=[write], stdout=-1).returncode)
+    """).record()  # fmt: skip
+    assert recorded.out == "b'a'\n0\n"
+    replayed = recorded.replay()
+    assert replayed.out == recorded.out
+    assert replayed.ended.err == recorded.ended.err == ""
+
+
+def test_a_program_that_was_not_started_is_a_miss_and_is_not_started(tmp_path: Path) -> None:
+    source = "import subprocess\nprint(subprocess.run(['touch', 'one'], stdout=-1).returncode)\n"
+    session = Session(tmp_path, source)
+    recorded = session.record()
+    session.rewrite(source.replace("'one'", "'two'"))
+    replayed = recorded.replay()
+    assert replayed.ended.status != 0
+    assert "EffectMissed" in replayed.ended.err
+    (miss,) = replayed.misses
+    assert miss["call"] == {"kind": "subprocess", "endpoint": "touch two"}
+    assert not (tmp_path / "two").exists()
+
+
+def test_a_program_started_twice_is_answered_twice_and_not_a_third_time(tmp_path: Path) -> None:
+    source = "import subprocess\nfor _ in range(2): print(subprocess.check_output('date +%N', shell=True))\n"
+    session = Session(tmp_path, source)
+    recorded = session.record()
+    assert recorded.replay().out == recorded.out
+    assert len(set(recorded.out.splitlines())) == 2
+    session.rewrite(source.replace("range(2)", "range(3)"))
+    assert len(recorded.replay().misses) == 1
+
+
+def test_what_was_read_is_in_the_spool_before_the_program_has_it(tmp_path: Path) -> None:
+    """The program is killed right after its first line: that line is in the record."""
+    recorded = Session(tmp_path, """
+        import os, subprocess
+        p = subprocess.Popen(["sh", "-c", "echo first; exec sleep 30"], stdout=-1)
+        p.stdout.readline()
+        p.kill()
+        os.kill(os.getpid(), 9)
+    """).record()  # fmt: skip
+    (effect,) = recorded.log.effects
+    assert (effect.output(1), effect.ended) == (b"first\n", "open_at_end")
+    assert fr.EXITED not in [frame.kind for frame in recorded.frames]
