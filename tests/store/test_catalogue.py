@@ -198,11 +198,14 @@ def test_a_store_that_cannot_be_written_is_listed_from_memory(kept: Kept) -> Non
     assert kept.files() == before
 
 
-def test_where_a_log_waits_to_be_taken_in_the_journal_is_read_instead(kept: Kept) -> None:
+def test_where_a_log_waits_to_be_taken_in_the_journal_is_read_instead(kept: Kept, tmp_path: Path) -> None:
     catalogue = filled(kept, *VARIED)  # still open: its write-ahead log is there
     assert os.path.getsize(catalogue.path + "-wal") > 0
-    reader = Catalogue(kept.store.path, write=False)
+    shutil.copytree(kept.store.path, tmp_path / "copy")
+    (tmp_path / "copy" / "catalogue.db").write_bytes(b"half of what the log was being taken into")
+    reader = Catalogue(str(tmp_path / "copy"), write=False)
     assert reader.catch_up(Journal(kept.store.journal)) == 4
+    assert reader.repaired == []
     assert sequences(reader) == [3, 2, 1, 0]
 
 
