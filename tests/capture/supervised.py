@@ -1,7 +1,7 @@
 """A process that runs a program under the supervisor, for tests: `python supervised.py REPORT CMD...`.
 
-What the watcher saw is appended to the file REPORT, one line each, before anything is passed on: a name and the bytes as
-Python writes them. The last line is the ending. Then this process ends as the program did.
+What the watcher saw is appended to the file REPORT, one line each, before anything is passed on: a name and the bytes
+as Python writes them. The last line is the ending. Then this process ends as the program did.
 """
 
 from __future__ import annotations
