@@ -130,13 +130,13 @@ def test_ctrl_c_ends_a_loop_and_not_only_its_body(prompt: Prompt, command) -> No
 
 
 def test_ctrl_c_reaches_the_whole_pipeline(prompt: Prompt, command, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    other = (
-        f"import signal, sys, time\nsignal.signal(signal.SIGINT, lambda *_: open({str(tmp_path / 'said')!r}, 'w'))\n"
+    other, said = tmp_path / "other.py", tmp_path / "said"
+    other.write_text(
+        f"import signal, sys\nsignal.signal(signal.SIGINT, lambda *_: open({str(said)!r}, 'w'))\n"
+        "print('listening', file=sys.stderr)\nsys.stdin.read()\n"
     )
-    (tmp_path / "other.py").write_text(other + "print('listening', file=sys.stderr)\nsys.stdin.read()\n")
-    prompt.enter(
-        f"{command(['sh', '-c', 'echo ready >&2; exec sleep 300'])} | {sys.executable} {tmp_path / 'other.py'}"
-    )
+    ready = command(["sh", "-c", "echo ready >&2; exec sleep 300"])
+    prompt.enter(f"{ready} | {sys.executable} {other}")
     prompt.wait_for(b"listening\r\n")
     prompt.wait_for(b"ready\r\n")
     prompt.type(b"\x03")
