@@ -332,6 +332,97 @@ def test_a_class_whose_fields_or_kind_changed_is_not_restored() -> None:
         assert type(restore(encode(then), classes=lambda *_, now=now: now).value) is NotRestored  # type: ignore[misc]
 
 
+class Odd(Point):
+    _fields = ("x",)
+
+
+@dataclasses.dataclass
+class Fielded:
+    _fields: ClassVar[tuple[str, ...]] = ("ident",)
+    ident: int
+
+
+@dataclasses.dataclass
+class Made:
+    ident: int
+    lines: list[str]
+
+    def __new__(cls, *_: Any) -> Made:
+        return object.__new__(cls)
+
+
+class Empty(pydantic.BaseModel):
+    pass
+
+
+class Guarded(pydantic.BaseModel):
+    def __new__(cls, *_: Any) -> Guarded:
+        return object.__new__(cls)
+
+
+class Tide2(pydantic.BaseModel):
+    port: str
+
+
+class Slotted(Exception):
+    __slots__ = ("more",)
+
+
+def test_an_object_with_a_constructor_of_its_own_making_is_not_restored() -> None:
+    for value in (Odd(1, 2), Made(1, []), Guarded()):
+        assert type(decode(encode(value))) is NotRestored, value
+    assert decode(encode(Fielded(1))) == Fielded(1)
+    assert decode(encode(Empty())) == Empty()
+
+
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        (Order(1, []), Made), (Empty(), Plain), (Empty(), Guarded), (Empty(), Tide2), (ValueError(1), Slotted),
+        (Rejected(1), Slotted), (Point(1, 2), Fielded), (Fielded(1), Doubled), (KeyError(1), ValueError),
+    ],
+)  # fmt: skip
+def test_a_class_of_another_making_is_not_the_recorded_one(then: Any, now: type) -> None:
+    if type(then) in (ValueError,):
+        then.args = (1,)
+    assert type(restore(encode(then), classes=lambda *_: now).value) is NotRestored
+
+
+def test_a_forged_record_is_not_restored() -> None:
+    short = b"\x01N" + encode((__name__, "Point", ("x", "y"), (1,)))[1:]
+    assert type(decode(short)) is NotRestored
+    assert decode(b"\x01Gn") == NotRestored("?:?", decode(b"\x01Gn").repr_digest)
+    assert NotRestored("a", "b") != "a"
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "version none"), (b"\x02n", "version 02"), (b"\x01" + b"l\x01" * 400 + b"n", "nested too deeply"),
+        (b"\x01\xaan", "unknown tag"), (b"\x011n", "unknown tag"), (b"\x01?i\x00s\x00", "marker without its texts"),
+        (b"\x01?s\x00n", "marker without its texts"), (b"\x01s" + b"\xff" * 20 + b"\x01", "more than 8 bytes"),
+        (b"\x01y\x05abc", "2 bytes are missing"), (b"\x01nn", "1 bytes too many"), (b"\x01s\x01\xff", "does not parse"),
+    ],
+)  # fmt: skip
+def test_bytes_that_encode_never_wrote_are_refused_with_the_reason(data: bytes, reason: str) -> None:
+    with pytest.raises(FormatError, match=reason):
+        restore(data)
+
+
+def test_a_named_tuple_needs_no_module_that_the_program_has_not_loaded() -> None:
+    script = """
+import collections, sys
+from tachograph.formats.values import decode, encode
+P = collections.namedtuple("P", "x")
+print(decode(encode(P(1))), [name for name in ("enum", "pydantic", "datetime") if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", script],
+        env={"PYTHONPATH": ":".join(sys.path)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "P(x=1) []"
+
+
 def test_a_class_is_imported_only_where_the_reader_allows_it() -> None:
     script = """
 import sys
@@ -406,6 +497,12 @@ def test_nesting_ends_at_the_limit() -> None:
     assert restore(encode(allowed)).lost == ()
 
 
+def test_a_value_beyond_the_limit_is_given_up() -> None:
+    part = bytes(23 << 20)
+    assert type(decode(encode([part, part, part, []]))) is NotRestored
+    assert type(decode(encode([part, part, []]))) is list
+
+
 def test_a_value_that_unfolds_without_end_is_given_up() -> None:
     value: Any = "x" * 1000
     for _ in range(12):
@@ -416,7 +513,7 @@ def test_a_value_that_unfolds_without_end_is_given_up() -> None:
 def test_the_digest_leaves_out_addresses_so_that_the_same_input_matches_in_another_process() -> None:
     assert encode(Shown("a")) == encode(Shown("a"))
     assert encode(Shown("a")) != encode(Shown("b"))
-    assert encode(Plain("a")) == encode(Plain("b"))  # the default repr holds nothing but the address
+    assert encode(Plain("a")) == encode(Plain("b"))  # the default repr holds nothing else but the type
 
 
 # --- views ------------------------------------------------------------------------------------------------------------

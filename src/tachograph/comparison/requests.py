@@ -82,7 +82,7 @@ class Prepared:
 
 def prepare(request: Request | Prepared) -> Prepared:
     """Return the request ready to be compared many times."""
-    return request if type(request) is Prepared else Prepared(request)  # type: ignore[arg-type]
+    return request if isinstance(request, Prepared) else Prepared(request)
 
 
 def compare_requests(recorded: Request | Prepared, replayed: Request | Prepared) -> RequestVerdict:

@@ -65,9 +65,8 @@ def taken_apart(value: Any) -> Parts | None:
     kind = type(value)
     if not _stands_under_its_name(kind):
         return None
-    name = (kind.__module__.partition("._")[0], kind.__qualname__)  # 3.13 keeps paths in pathlib._local
-    take = _STANDARD.get(name)
-    if take is not None and name[0] in sys.stdlib_module_names:
+    take = _STANDARD.get((kind.__module__.partition("._")[0], kind.__qualname__))  # 3.13: pathlib._local
+    if take is not None:
         return take(value)
     for test, take_kind in _KINDS:
         if test(kind):
@@ -112,8 +111,6 @@ def _is_exception(kind: type) -> bool:
 def _take_exception(value: Any, kind: type) -> Parts | None:
     """Arguments, attributes, the builtin class's own fields, and the cause; no traceback, no context."""
     builtin = _builtin_base(kind)
-    if builtin is None:
-        return None
     names = [name for base, own in _FIELDS if issubclass(builtin, base) for name in own]
     fields = {name: getattr(value, name, None) for name in names}
     state = _state_of(value, kind)
@@ -124,12 +121,9 @@ def _take_exception(value: Any, kind: type) -> Parts | None:
 _FIELDS = ((OSError, ("filename", "filename2")), (ImportError, ("name", "path")))
 
 
-def _builtin_base(kind: type) -> type | None:
+def _builtin_base(kind: type) -> type:
     """The builtin exception that lays out the object: its constructor is the interpreter's own."""
-    for base in kind.__mro__:
-        if base.__module__ == "builtins" and issubclass(base, BaseException):
-            return base
-    return None
+    return next(base for base in kind.__mro__ if base.__module__ == "builtins" and issubclass(base, BaseException))
 
 
 def _is_enum(kind: type) -> bool:
@@ -142,14 +136,15 @@ def _take_enum(value: Any, kind: Any) -> Parts | None:
     return ("M", (name,)) if type(name) is str and kind._member_map_.get(name) is value else None
 
 
-def _is_namedtuple(kind: type) -> bool:
-    return issubclass(kind, tuple) and _names(getattr(kind, "_fields", None))
+def _is_tuple(kind: type) -> bool:
+    return issubclass(kind, tuple)
 
 
 def _take_namedtuple(value: Any, kind: Any) -> Parts | None:
-    if len(kind._fields) != tuple.__len__(value) or _state_of(value, kind):
+    items = tuple(tuple.__iter__(value))
+    if len(kind._fields) != len(items) or _state_of(value, kind):
         return None
-    return "N", (kind._fields, tuple(tuple.__iter__(value)))
+    return "N", (kind._fields, items)
 
 
 def _is_dataclass(kind: Any) -> bool:
@@ -174,14 +169,10 @@ _MODEL_STATE = ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__
 _KINDS: tuple[tuple[Callable[[type], bool], Callable[[Any, type], Parts | None]], ...] = (
     (_is_exception, _take_exception),
     (_is_enum, _take_enum),
-    (_is_namedtuple, _take_namedtuple),
+    (_is_tuple, _take_namedtuple),
     (_is_dataclass, _take_dataclass),
     (_is_model, _take_model),
 )
-
-
-def _names(fields: Any) -> bool:
-    return type(fields) is tuple and all(type(name) is str for name in fields)
 
 
 def _dataclass_fields(kind: Any) -> tuple[str, ...]:
@@ -283,8 +274,8 @@ _MAKE_STANDARD: dict[str, Callable[..., Any]] = {
 def _make_exception(
     kind: Any, builtin: str, arguments: Any, fields: dict[str, Any], state: dict[str, Any], cause: Any
 ) -> Any:
-    base: Any = _builtin_base(kind) if _is_exception(kind) else None
-    if base is None or base.__name__ != builtin or set(_slots(kind)) - set(state):
+    base: Any = _builtin_base(kind)  # StopIteration, hence no object, where the class is no exception any more
+    if base.__name__ != builtin or set(_slots(kind)) - set(state):
         return None
     made = base.__new__(kind, *arguments)
     base.__init__(made, *arguments)  # the interpreter's own; the class's is not called
@@ -303,7 +294,7 @@ def _make_enum(kind: Any, name: str) -> Any:
 
 
 def _make_namedtuple(kind: Any, fields: Any, items: Any) -> Any:
-    if not _is_namedtuple(kind) or kind._fields != fields or len(fields) != len(items):
+    if kind._fields != fields or len(fields) != len(items):
         return None
     return tuple.__new__(kind, items)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 MOST_LEVELS = 64  # of nesting, the limit that JSON values have in a capture too
-_MOST_BYTES = 256 << 20  # a value that shares its parts many times over may not fill the memory
+_MOST_BYTES = 64 << 20  # a value that shares its parts many times over may not fill the memory
 _MOST_REPR = 1 << 20  # characters of a repr that the digest covers
 
 
@@ -229,10 +229,7 @@ def _type_name(kind: type) -> str:
 
 
 def _repr_digest(value: Any) -> str:
-    """Digest the repr without object addresses, which differ in every process; the default repr says nothing else."""
-    shows: Any = type(value).__repr__
-    if shows is object.__repr__:
-        return _sha256(b"")
+    """Digest the repr without object addresses, which differ in every process."""
     try:
         text = repr(value)[:_MOST_REPR]
     except KeyboardInterrupt:
@@ -290,7 +287,8 @@ def _parse(data: bytes, at: int, depth: int) -> tuple[Node, int]:
         return (tag, None), at
     if tag in "isyz":
         size, at = _parse_length(data, at)
-        return (tag, _slice(data, at, size)), at + size
+        content = _slice(data, at, size)
+        return (tag, content.decode("utf-8", "surrogatepass") if tag == "s" else content), at + size
     if tag == "j":
         return (tag, unpack_from(">d", _slice(data, at, 8))[0]), at + 8
     if tag == "k":
@@ -300,7 +298,7 @@ def _parse(data: bytes, at: int, depth: int) -> tuple[Node, int]:
         digest, at = _parse(data, at, depth + 1)
         if name[0] != "s" or digest[0] != "s":
             raise ValueError("a marker without its texts")
-        return (tag, NotRestored(_text(name[1]), _text(digest[1]))), at
+        return (tag, NotRestored(name[1], digest[1])), at
     if tag in "lpvwm":
         count, at = _parse_length(data, at)
         nodes: list[Node] = []
@@ -331,12 +329,8 @@ def _slice(data: bytes, at: int, size: int) -> bytes:
     return data[at : at + size]
 
 
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "surrogatepass")
-
-
 _SCALARS: dict[str, Callable[[Any], Any]] = {
-    "n": lambda _: None, "t": lambda _: True, "u": lambda _: False, "s": _text, "y": bytes, "z": bytearray,
+    "n": lambda _: None, "t": lambda _: True, "u": lambda _: False, "s": str, "y": bytes, "z": bytearray,
     "i": lambda data: int.from_bytes(data, "big", signed=True), "j": float, "k": complex,
 }  # fmt: skip
 _CONTAINERS: dict[str, type] = {"l": list, "p": tuple, "v": set, "w": frozenset}
