@@ -123,7 +123,7 @@ _FIELDS = ((OSError, ("filename", "filename2")), (ImportError, ("name", "path"))
 
 def _builtin_base(kind: type) -> type:
     """The builtin exception that lays out the object: its constructor is the interpreter's own."""
-    return next(base for base in kind.__mro__ if base.__module__ == "builtins" and issubclass(base, BaseException))
+    return next(base for base in kind.__mro__ if base.__module__ == "builtins")
 
 
 def _is_enum(kind: type) -> bool:
@@ -132,8 +132,7 @@ def _is_enum(kind: type) -> bool:
 
 
 def _take_enum(value: Any, kind: Any) -> Parts | None:
-    name = value._name_
-    return ("M", (name,)) if type(name) is str and kind._member_map_.get(name) is value else None
+    return "M", (value._name_, value._value_)
 
 
 def _is_tuple(kind: type) -> bool:
@@ -240,8 +239,7 @@ def _datetime() -> Any:
 
 def _make_moment(name: str) -> Callable[[str, int, Any], Any]:
     def make(text: str, fold: int, zone: Any) -> Any:
-        if zone is not None and not isinstance(zone, _datetime().tzinfo):
-            return None  # its time zone was not restored, and a moment without it is another moment
+        # TypeError, hence no object, where the zone was not restored: a moment without it is another moment
         return getattr(_datetime(), name).fromisoformat(text).replace(fold=fold, tzinfo=zone)
 
     return make
@@ -274,7 +272,7 @@ _MAKE_STANDARD: dict[str, Callable[..., Any]] = {
 def _make_exception(
     kind: Any, builtin: str, arguments: Any, fields: dict[str, Any], state: dict[str, Any], cause: Any
 ) -> Any:
-    base: Any = _builtin_base(kind)  # StopIteration, hence no object, where the class is no exception any more
+    base: Any = _builtin_base(kind)  # `object`, where the class is no exception any more
     if base.__name__ != builtin or set(_slots(kind)) - set(state):
         return None
     made = base.__new__(kind, *arguments)
@@ -289,8 +287,10 @@ def _make_exception(
     return made
 
 
-def _make_enum(kind: Any, name: str) -> Any:
-    return kind._member_map_.get(name) if _is_enum(kind) else None
+def _make_enum(kind: Any, name: str, value: Any) -> Any:
+    """Combined flags are no members, and are not made again."""
+    member = kind._member_map_.get(name)
+    return member if member is not None and member._value_ == value else None
 
 
 def _make_namedtuple(kind: Any, fields: Any, items: Any) -> Any:

@@ -80,8 +80,8 @@ def _view_scalar(tag: str, value: Any) -> Any:
 def _view_object(tag: str, parts: list[Any]) -> Any:
     name = ":".join([str(part) for part in parts[:2]])
     seen: dict[str, Any] = {_PROGRAM[tag]: name}
-    if tag == "M":
-        seen["member"] = parts[2] if len(parts) > 2 else None
+    if tag == "M" and len(parts) == 4:
+        seen["member"], seen["value"] = parts[2:]
     elif tag == "X" and len(parts) == 7:
         _, _, _, seen["args"], _, seen["attributes"], cause = parts
         seen["args"] = seen["args"].get("$tuple", seen["args"]) if type(seen["args"]) is dict else seen["args"]
