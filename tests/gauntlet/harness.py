@@ -24,6 +24,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tachograph import Store
 from tachograph.testing.scripted import ScriptedServer
 
 AGENTS = Path(__file__).parent / "agents"
@@ -109,8 +112,11 @@ class Recorded(Ran):
         return str(tacho(self.world, "ls", "--json", "-n", "1").json()[0]["decisionId"])
 
     def calls(self) -> list[dict[str, Any]]:
-        """The timeline's HTTP effects, in order of their start."""
-        return [one for one in self.shown()["timeline"] if one["kind"] in ("http", "model")]
+        """The timeline's HTTP effects by their start, from the library: it answers what `show --json` prints."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XDG_CONFIG_HOME", str(self.world.config))
+            timeline = Store(self.world.store).show("last").model_dump(mode="json")["timeline"]
+        return [one for one in timeline if one["kind"] in ("http", "model")]
 
 
 @dataclass(frozen=True)
@@ -169,9 +175,7 @@ def replay(
 ) -> Replayed:
     """Replay the newest decision. With `server`, assert that no connection reached it meanwhile."""
     before = None if server is None else (server.hits, server.connections)
-    environment = {
-        name: value for name, value in recorded.world.environment(env).items() if name not in without
-    }
+    environment = {name: value for name, value in recorded.world.environment(env).items() if name not in without}
     words = ("replay", "last", "--json", *options)
     ran = _run(recorded.world, words, cwd=cwd or recorded.world.work, env=environment)
     if server is not None:

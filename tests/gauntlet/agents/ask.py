@@ -32,7 +32,7 @@ def sync() -> None:
     for prompt in PROMPTS:
         try:
             ended(caller.ask(prompt, **MORE))
-        except Exception as fault:
+        except Exception as fault:  # noqa: BLE001 - shown, whatever it is
             ended(fault)
 
 
@@ -42,7 +42,7 @@ async def asynchronous() -> None:
     for prompt in PROMPTS:
         try:
             ended(await caller.ask(prompt, **MORE))
-        except Exception as fault:
+        except Exception as fault:  # noqa: BLE001 - shown, whatever it is
             ended(fault)
 
 

@@ -12,8 +12,9 @@ import decimal
 from pathlib import Path
 from typing import Any
 
-import tachograph
 from clients import SETTINGS, AsyncCaller, Caller, beside
+
+import tachograph
 
 
 def ran(name: str) -> None:
