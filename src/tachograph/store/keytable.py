@@ -123,7 +123,7 @@ class KeyTable:
 
     def _whole_entry(self, at: int) -> Wrapped | None:
         """Return the entry that begins at a byte, if a whole and unchanged one does."""
-        length = length_at(self._data, at) if at >= self._first else None
+        length = length_at(self._data, at)
         if length is None or length < _ENTRY.size + _CHECK:
             return None
         before = self._first_check() if at == self._first else self._data[at - _CHECK : at]
