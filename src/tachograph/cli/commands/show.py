@@ -80,7 +80,7 @@ def as_timeline(answer: ShowAnswer) -> str:
         if not isinstance(stream, Unavailable) and stream:
             lines += [f"{name}:", *(f"  {harmless(one)}" for one in stream.splitlines()[:40])]
     lines += [f"DAMAGED: {word}" for word in answer.damage]
-    lines += [f"bypassed the recorder: {one['what']} {harmless(one['detail'])}" for one in answer.coverage["bypassed"]]
+    lines += [f"bypassed the recorder: {one['what']}: {harmless(one['detail'])}" for one in answer.coverage["bypassed"]]
     lines += [f"ends early: {word}" for word in answer.coverage.get("tails", [])]
     return "\n".join(lines)
 
