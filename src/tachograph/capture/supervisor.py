@@ -169,11 +169,13 @@ class _Supervision:
 
     def run(self) -> Ending:
         """Serve the program until it and its output have ended."""
-        while not self._done():
-            for fd, events in self._readiness.wait(self._patience()):
-                self._notice(fd, events)
+        while True:
             self._move()
             self._keep_time()
+            if self._done():
+                break
+            for fd, events in self._readiness.wait(self._patience()):
+                self._notice(fd, events)
         self._finished = self._status is not None
         return self._ending()
 

@@ -19,6 +19,7 @@ import select
 import signal
 import struct
 import termios
+from time import sleep
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from tachograph.capture.supervision.program import PROBLEM, Program, become
@@ -232,6 +233,10 @@ class _Keeping:
             except termios.error:  # it hung up: perhaps that is why we died
                 pass
         self._signal(signal.SIGKILL)
+        for _ in range(100):  # a second, then it hangs in the kernel and nobody can do anything about it
+            if not self._pid or os.waitpid(self._pid, os.WNOHANG)[0]:
+                break
+            sleep(0.01)
         self._finish()
 
 
