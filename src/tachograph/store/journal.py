@@ -61,6 +61,14 @@ class Record(NamedTuple):
         return Position(self.file, self.end, self.sequence + 1, self.digest)
 
 
+class _Held(NamedTuple):
+    """A file of which single records are read, and what their texts are compressed against."""
+
+    state: tuple[str, int, int] | None
+    data: bytes
+    compression: Compression
+
+
 class _File:
     """One journal file, read: its records' places, and the digest before each."""
 
@@ -118,6 +126,7 @@ class Journal:
         self._disk = disk
         self._file: Appender | None = None
         self._cache: dict[int, tuple[int, _File]] = {}
+        self._held: _Held | None = None
         if write:
             self._open()
 
@@ -251,17 +260,18 @@ class Journal:
     def at(self, file: int, at: int) -> Record:
         """Return the record that begins at a byte of a file, its digest checked against the one before it.
 
-        Raises DamagedStore. Costs the same wherever the record stands.
+        Raises DamagedStore. Costs the same wherever the record stands; a list asks for many of one file.
         """
         path = self._path(file)
-        data = read_file(path)
-        _, _, start = read_preamble(path, data, magic=_MAGIC, newest=_FORMAT)
-        fields, digest, end = _one(path, data, at)
-        compression = Compression()
-        if at != start:
-            first, _, _ = _one(path, data, start)
-            compression.begin(compression.unpack(*first.texts))
-        return Record(file, at, fields.sequence, digest, fields.entry(compression), end)
+        state = _state(path)
+        if self._held is None or self._held.state != state:
+            data = read_file(path)
+            start = read_preamble(path, data, magic=_MAGIC, newest=_FORMAT)[2]
+            compression = Compression()
+            compression.begin(compression.unpack(*_one(path, data, start)[0].texts))
+            self._held = _Held(state, data, compression)
+        fields, digest, end = _one(path, self._held.data, at)
+        return Record(file, at, fields.sequence, digest, fields.entry(self._held.compression), end)
 
     def find(self, prefix: str) -> Record:
         """Return the newest record of the decision with that id, or with the one id that begins so.
@@ -342,6 +352,14 @@ class Journal:
         while len(self._cache) > 2:
             self._cache.pop(next(iter(self._cache)))
         return file
+
+
+def _state(path: str) -> tuple[str, int, int] | None:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return path, status.st_size, status.st_mtime_ns
 
 
 def _one(path: str, data: bytes, at: int) -> tuple[Fields, bytes, int]:
