@@ -187,9 +187,11 @@ class _Supervision:
     def _notice(self, fd: int, events: int) -> None:
         if self._keeper is not None and fd == self._keeper.fd:
             self._hear(self._keeper)
+            self._readiness.exhausted(fd)
         elif self._catcher is not None and fd == self._catcher.fd:
             for number in self._catcher.arrived():
                 self._on_signal(number)
+            self._readiness.exhausted(fd)
         for outflow in self._served.outflows:
             if outflow.fd == fd and not outflow.ready:
                 outflow.ready = True
