@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,16 @@ def test_what_was_sealed_since_is_taken_in_once(kept: Kept) -> None:
     assert catalogue.catch_up(journal) == 0
     assert sequences(catalogue) == [3, 2, 1, 0]
     assert catalogue.position.sequence == 4
+
+
+def test_a_list_does_not_wait_for_the_sealer_where_there_is_nothing_new(kept: Kept) -> None:
+    catalogue = filled(kept, *VARIED)
+    sealer = sqlite3.connect(catalogue.path, isolation_level=None)
+    sealer.execute("BEGIN IMMEDIATE")
+    began = time.monotonic()
+    assert catalogue.catch_up(Journal(kept.store.journal)) == 0
+    assert time.monotonic() - began < 20  # what a waiting one is given is 30 s
+    sealer.close()
 
 
 def test_many_records_are_taken_in_over_several_transactions(kept: Kept) -> None:

@@ -213,7 +213,7 @@ class Journal:
         batch that is being written, or that the next sealer will take from the spool again.
         """
         sequence, digest = after.sequence, after.digest
-        if after.sequence and self._ends_at(after):
+        if after.sequence and self.ends_at(after):
             return
         for file, first in self._files(after):
             if file.digests[first] != digest or file.number + first != sequence:
@@ -224,7 +224,7 @@ class Journal:
                 sequence, digest = record.sequence + 1, record.digest
             self._refuse_damage(file)
 
-    def _ends_at(self, after: Position) -> bool:
+    def ends_at(self, after: Position) -> bool:
         """Whether a position is the journal's end, told by the last digest alone: what every listing asks first."""
         path = self._path(after.file)
         if os.path.exists(self._path(after.sequence)) or not os.path.exists(path):
