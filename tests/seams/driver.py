@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -77,6 +78,24 @@ class Session:
         """Run the program without us."""
         return _ended(self.argv(args, options), self.folder, dict(os.environ))
 
+    def record_itself(self, *args: str) -> Recorded:
+        """Run a program that starts the recorder by itself, with the settings that stand in its first argument."""
+        spool, private, given = self._prepared()
+        args = (json.dumps(given), *args)
+        ended = _ended(self.argv(args, ()), self.folder, dict(os.environ))
+        return Recorded(self, args, (), ended, spool, private)
+
+    def _prepared(self) -> tuple[Path, bytes, dict[str, str]]:
+        """A fresh spool folder, intake's private key, and the settings of a recorder."""
+        self._count += 1
+        spool = self.folder / f"spool{self._count}"
+        spool.mkdir(mode=0o700)
+        private, public = new_keys()
+        tag = self.folder / "tag"
+        tag.write_bytes(TAG_KEY)
+        given = {"RUN": RUN, "SPOOL": str(spool), "PUBLIC": public.hex(), "TAGFILE": str(tag)}
+        return spool, private, {**given, "LIBS": injection.libraries()}
+
     def record(
         self,
         *args: str,
@@ -86,16 +105,10 @@ class Session:
         stdin: bytes = b"",
     ) -> Recorded:
         """Run the program under the recorder and read what it left."""
-        self._count += 1
-        spool = self.folder / f"spool{self._count}"
-        spool.mkdir(mode=0o700)
-        private, public = new_keys()
-        tag = self.folder / "tag"
-        tag.write_bytes(TAG_KEY)
+        spool, private, given = self._prepared()
         argv = self.argv(args, options)
-        _say_run(spool, public, argv, self.folder)
-        given = {"RUN": RUN, "SPOOL": str(spool), "PUBLIC": public.hex(), "TAGFILE": str(tag)}
-        given.update(LIBS=injection.libraries(), **(settings or {}))
+        _say_run(spool, bytes.fromhex(given["PUBLIC"]), argv, self.folder)
+        given.update(settings or {})
         env = injection.inject({**os.environ, **(environment or {})}, entry=RECORD, settings=given)
         ended = _ended(argv, self.folder, env, stdin=stdin)
         return Recorded(self, args, options, ended, spool, private)
