@@ -161,6 +161,7 @@ class Store:
         try:
             with _Opened(self._folder, self._keyring) as opened:
                 problems += opened.catalogue.notes
+                opened.check()
         except TachographError as fault:
             problems.append(("damaged: " if isinstance(fault, DamagedStore) else "") + diagnosing.word_of(fault))
         leftovers = [
@@ -200,6 +201,12 @@ class _Opened:
         self._keys.close()
         self._journal.close()
         self.catalogue.close()
+
+    def check(self) -> None:
+        """Read the whole journal and the whole key table, as no single question does. Raises DamagedStore."""
+        for _ in self._journal.records():
+            continue
+        self._keys.check()
 
     def find(self, name: str) -> Row:
         """Find a decision by id, unique prefix, or `last`. Raises NotFound."""

@@ -213,6 +213,11 @@ class KeyTable:
         except InvalidTag:
             raise DamagedStore(f"{self.path}: the key for {_named(entry.kind, entry.id)} was changed") from None
 
+    def check(self) -> None:
+        """Check every entry. Raises DamagedStore naming the byte from which the table is not what was written."""
+        if self._file is None and self._state != (0, 0):
+            self._read_all()
+
     def __contains__(self, key: tuple[int, bytes]) -> bool:
         return self._entry(*key) is not None
 
