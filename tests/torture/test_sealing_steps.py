@@ -194,3 +194,28 @@ def test_a_sealer_that_looks_just_when_a_spool_file_is_made_does_not_stop_the_re
         looking.kill()
         looking.communicate()
     assert all(made)
+
+
+def test_sealers_that_work_at_the_same_time_seal_everything_once(quick: Path) -> None:
+    folder = open_store(str(quick / "store"), create=True, environ=os.environ)
+    for number in range(12):
+        wait_in(folder, label=f"run {number}", processes=([number],), per_decision=number % 2)
+    words = (sys.executable, str(PROGRAMS / "sealing.py"), folder.path, "0")
+    sealers = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    said = [sealer.communicate(timeout=60) for sealer in sealers]
+    assert [sealer.returncode for sealer in sealers] == [0] * 4, said
+    assert sum(int(out) for out, _ in said) == 12
+    kept = Kept(Path(folder.path))
+    kept.sealed_once()
+    assert len(kept.runs()) == 12
+    kept.unchanged_by_another_take_in()
+
+
+def test_a_run_that_is_still_recorded_is_left_alone(quick: Path) -> None:
+    folder = open_store(str(quick / "store"), create=True, environ=os.environ)
+    run_id = wait_in(folder, label="live", processes=([1],), run_file=False)
+    live = spool.Spool(folder.spool, f"{run_id}.9.live", public=folder.intake_public_key)
+    kept = Kept(Path(folder.path))
+    assert kept.take_in() == []
+    live.close()
+    assert len(kept.take_in()) == 1
