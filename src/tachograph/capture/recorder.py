@@ -53,6 +53,8 @@ class Recording:
         return self._effect
 
     def _write(self, kind: int, payload: bytes, flags: int = 0) -> None:
+        if self._effect <= self._recorder.inherited:
+            return  # begun before a fork: the parent's file holds it
         self._recorder.write(kind, payload, flags, self._decision, self._effect, self._path, self._parent)
 
     def part(self, data: bytes) -> None:
@@ -116,14 +118,16 @@ class Recorder:
         self._entropy = entropy
         self._known_tags: dict[bytes, bytes] = {}
         self._pid = 0
+        self._effects, self._decisions = count(), count(1)
         self._begin()
 
     def _begin(self) -> None:
         self._pid = os.getpid()
-        self._effects, self._decisions, self._paths = count(1), count(1), count(1)
+        # Numbers of effects and decisions go on after a fork: what was inherited must not pass for one's own.
+        self.inherited = next(self._effects)
+        self._paths, self._owner = count(1), object()
         self._sites: dict[tuple[int, int, int], tuple[int, Any]] = {}
         self._draws: deque[tuple[int, int, Any]] = deque()
-        self._places: list[context.Place] = []
         self._noted: set[tuple[str, str]] = set()
         name = f"{self._run_id}.{self._pid}.{self._entropy(4).hex()}"
         self._spool = Spool(self._folder, name, public=self._public, on_failure=self._failed)
@@ -152,16 +156,18 @@ class Recorder:
             return b"".join(out)
 
     def _number(self, place: context.Place) -> int:
+        if place.owner is self._owner:
+            return place.number
         number = next(self._paths)
-        place.number = number
-        self._places.append(place)
+        place.number, place.owner = number, self._owner
         self.write(fr.PATH, place.path.encode(), 0, 0, 0, number, 0)
         return number
 
     def _start(self, kind: int, payload: bytes, flags: int = 0) -> Recording:
-        place = context.here()
-        path = place.number or self._number(place)
+        path = self._number(context.here())
         decision, parent, effect = context.decision.get(), context.enclosing.get(), next(self._effects)
+        if parent <= self.inherited:
+            parent = 0
         self.write(kind, payload, flags, decision, effect, path, parent)
         return Recording(self, effect, path, decision, parent)
 
@@ -215,7 +221,7 @@ class Recorder:
         known = self._sites.get((id(code), at, kind)) or self._site(kind, code, at)
         place = context.here()
         draws = self._draws
-        draws.append((known[0], place.number or self._number(place), value))
+        draws.append((known[0], place.number if place.owner is self._owner else self._number(place), value))
         if len(draws) >= DRAWS_WAIT:
             self.write(fr.DRAWS, b"", 0, 0, 0, 0, 0)
 
@@ -230,9 +236,8 @@ class Recorder:
         """Something passed that no seam sees: once per kind and detail."""
         if (what, detail) not in self._noted and len(self._noted) < 1000:
             self._noted.add((what, detail))
-            place = context.here()
             facts = values.encode({"what": what, "detail": detail})
-            self.write(fr.NOTE, facts, 0, context.decision.get(), 0, place.number or self._number(place), 0)
+            self.write(fr.NOTE, facts, 0, context.decision.get(), 0, self._number(context.here()), 0)
 
     def passed(self, what: str, detail: str) -> None:
         """A seam's own connection: its effect is recorded by that seam."""
@@ -242,24 +247,20 @@ class Recorder:
 
     def open(self, facts: dict[str, Any]) -> tuple[int, str]:
         """A decision opens; returns its number in this process and its id."""
-        number, place = next(self._decisions), context.here()
-        path = place.number or self._number(place)
+        number, path = next(self._decisions), self._number(context.here())
         minted = mint("dec", at_ms=time_ns() // 1_000_000, chance=self._entropy(10))
         self.write(fr.OPEN, values.encode({**facts, "id": minted}), 0, number, 0, path, context.decision.get())
         return number, minted
 
     def tell(self, kind: int, decision: int, facts: dict[str, Any]) -> None:
         """The program says something about a decision: its output, configuration, failure, an observation, its end."""
-        place = context.here()
-        self.write(kind, values.encode(facts), 0, decision, 0, place.number or self._number(place), 0)
+        self.write(kind, values.encode(facts), 0, decision, 0, self._number(context.here()), 0)
 
     # -- the process's life
 
     def forked(self) -> None:
         """In a child after a fork: a file of its own, under a key of its own."""
         inherited = self._spool
-        for place in self._places:
-            place.number = 0
         try:
             self._begin()
         except OSError as fault:

@@ -27,13 +27,14 @@ ROOT = os.environ.get("TACHO_PATH", "0")
 
 
 class Place:
-    """One place in the run. `number` is for the listener: its own number of this path, 0 until it gave one."""
+    """One place in the run. `number` and `owner` are for the listener: its number of this path, and whose it is."""
 
-    __slots__ = ("_children", "number", "path")
+    __slots__ = ("_children", "number", "owner", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.number = 0
+        self.owner: object = None
         self._children: dict[str, count[int]] = {}
 
     def child(self, kind: str) -> Place:
