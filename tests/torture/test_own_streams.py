@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.capture.screen import Screen
+from tests.supervision.screen import Screen
 from tests.torture.kept import Kept
 
 PROGRAM = str(Path(__file__).parent / "programs" / "voicing.py")

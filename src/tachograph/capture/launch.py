@@ -2,7 +2,7 @@
 
 The spool's first frame says what was started: argv, environment, folder, umask, stdin, hash seed. Values of credential
 variables are never written, only their names and shapes. The program's standard streams pass through
-`capture.supervisor`; what it wrote is in the spool before it is forwarded. If the store cannot be written, the program
+`supervision.supervisor`; what it wrote is in the spool before it is forwarded. If the store cannot be written, the program
 runs all the same, with one line on stderr (or does not start, where capture is required). Cheap to import.
 """
 
@@ -12,20 +12,20 @@ import os
 import sys
 from time import monotonic_ns, time_ns
 
-from tachograph.capture import supervisor
 from tachograph.capture.facts import entry_files, environment_facts, new_run_id, read_key
 from tachograph.errors import Refused
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.seams import injection
 from tachograph.store.spool import Spool, gaps
+from tachograph.supervision import supervisor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from tachograph.capture.supervisor import Ending, StreamKinds
     from tachograph.store.location import StoreFolder
+    from tachograph.supervision.supervisor import Ending, StreamKinds
 
 RECORD = "tachograph.capture.install"
 STDIN, STDOUT, STDERR = 0, 1, 2

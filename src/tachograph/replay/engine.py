@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from tachograph.capture import supervisor
 from tachograph.errors import FormatError
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.seams import injection
+from tachograph.supervision import supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,9 +15,9 @@ from tachograph.intake.skeleton import is_watched
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tachograph.capture.supervisor import Kind
     from tachograph.formats.effect_log import EffectLog
     from tachograph.replay.lending import Lent
+    from tachograph.supervision.supervisor import Kind
 
 BASIS = "sealed_program_rerun"
 RECORDED, NOT_USED = "recorded_outputs", "not_used"

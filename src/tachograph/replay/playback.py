@@ -64,7 +64,11 @@ class Given:
     def error(self) -> BaseException:
         """The exception with which the effect ended, made anew."""
         fault = values.decode(self._effect.error)
-        return fault if isinstance(fault, BaseException) else RuntimeError(f"the recorded error cannot be restored: {fault!r}")
+        return (
+            fault
+            if isinstance(fault, BaseException)
+            else RuntimeError(f"the recorded error cannot be restored: {fault!r}")
+        )
 
 
 _KINDS = {"head": fr.HEAD, "chunk": fr.CHUNK, "end": fr.END}
@@ -380,9 +384,13 @@ class Playback:
 
     def finish(self) -> None:
         """The program ends: what drifted, and the time spent in here."""
-        drift = [{"path": p, "site": list(s), "count": n, "what": "not recorded"} for (p, s), n in self._drifted.items()]
+        drift = [
+            {"path": p, "site": list(s), "count": n, "what": "not recorded"} for (p, s), n in self._drifted.items()
+        ]
         drift += [
-            {"path": p, "site": list(s), "count": len(q), "what": "not drawn again"} for (p, s), q in self._draws.items() if q
+            {"path": p, "site": list(s), "count": len(q), "what": "not drawn again"}
+            for (p, s), q in self._draws.items()
+            if q
         ]
         if drift:
             self._report(fr.DRIFT, 0, values.encode(drift[:200]))

@@ -29,9 +29,9 @@ what it wrote. The program is not changed and exits as it would have.
 def run(words: list[str]) -> None:
     """Parse the words after `run`, run the program, take the run in, and exit as the program did."""
     from tachograph.capture import launch
-    from tachograph.capture.supervisor import exit_like
     from tachograph.store.keyring import TAG
     from tachograph.store.location import find_store, open_store
+    from tachograph.supervision.supervisor import exit_like
 
     options, command = parse(words)
     require = bool(options.get("require") or os.environ.get("TACHO_REQUIRE"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tachograph.capture.supervision.weave import interleave
+from tachograph.supervision.weave import interleave
 
 pieces = st.lists(st.binary(max_size=40) | st.just(b"a\nb\nc\n"), min_size=1, max_size=3)
 

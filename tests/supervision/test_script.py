@@ -9,7 +9,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tachograph.capture.supervision.script import Sleep, as_file, lines_typed
+from tachograph.supervision.script import Sleep, as_file, lines_typed
 
 
 @given(st.binary(max_size=60))

@@ -21,18 +21,18 @@ import signal
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from tachograph.capture.supervision import keeper as kp
-from tachograph.capture.supervision.ending import Ending, exit_like, from_status
-from tachograph.capture.supervision.inflow import events_now
-from tachograph.capture.supervision.job import CAUGHT, Job
-from tachograph.capture.supervision.outflow import Outflow
-from tachograph.capture.supervision.program import Program, refusal_sentence
-from tachograph.capture.supervision.readiness import BROKEN, WRITABLE, Readiness
-from tachograph.capture.supervision.script import Sleep
-from tachograph.capture.supervision.signals import Catcher
-from tachograph.capture.supervision.streams import Kind, StreamKinds, StreamName, look, plug
-from tachograph.capture.supervision.watching import Guarded, Watcher
-from tachograph.capture.supervision.wiring import Wiring, live, replayed
+from tachograph.supervision import keeper as kp
+from tachograph.supervision.ending import Ending, exit_like, from_status
+from tachograph.supervision.inflow import events_now
+from tachograph.supervision.job import CAUGHT, Job
+from tachograph.supervision.outflow import Outflow
+from tachograph.supervision.program import Program, refusal_sentence
+from tachograph.supervision.readiness import BROKEN, WRITABLE, Readiness
+from tachograph.supervision.script import Sleep
+from tachograph.supervision.signals import Catcher
+from tachograph.supervision.streams import Kind, StreamKinds, StreamName, look, plug
+from tachograph.supervision.watching import Guarded, Watcher
+from tachograph.supervision.wiring import Wiring, live, replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

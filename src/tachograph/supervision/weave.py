@@ -13,12 +13,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from tachograph.capture.supervision.kernel import Modifications
+from tachograph.supervision.kernel import Modifications
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tachograph.capture.supervision.outflow import Outflow
+    from tachograph.supervision.outflow import Outflow
 
 _TURN = 4  # pieces read before anybody else gets a turn
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tachograph.capture.supervision.streams import StreamKinds, kind_of, set_window_size, waiting_bytes, window_size
+from tachograph.supervision.streams import StreamKinds, kind_of, set_window_size, waiting_bytes, window_size
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def test_terminals_are_named_in_order() -> None:
 def test_closed_streams_are_plugged_and_no_others(tmp_path: Path, closed: tuple[int, ...]) -> None:
     program = f"""
 import os
-from tachograph.capture.supervisor import look, plug
+from tachograph.supervision.supervisor import look, plug
 for number in {closed!r}: os.close(number)
 kinds = look()
 plug(kinds)
@@ -71,9 +71,7 @@ plug(kinds)
 spool = os.open({str(tmp_path / "said")!r}, os.O_WRONLY | os.O_CREAT)
 os.write(spool, f"{{spool > 2}} {{' '.join(kinds[:3])}} {{' '.join(look()[:3])}}".encode())
 """
-    subprocess.run(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    subprocess.run([sys.executable, "-c", program], stdin=subprocess.PIPE, capture_output=True)
     kinds = ["closed" if number in closed else "pipe" for number in range(3)]
     plugged = ["null" if kind == "closed" else kind for kind in kinds]
     assert (tmp_path / "said").read_text() == f"True {' '.join(kinds)} {' '.join(plugged)}"

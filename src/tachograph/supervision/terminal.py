@@ -16,7 +16,7 @@ import os
 import termios
 from typing import Any
 
-from tachograph.capture.supervision.streams import STREAMS, StreamName, set_window_size
+from tachograph.supervision.streams import STREAMS, StreamName, set_window_size
 
 IFLAG, OFLAG, CFLAG, LFLAG, ISPEED, OSPEED, CC = range(7)
 Modes = list[Any]

@@ -15,14 +15,14 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from tachograph.capture.supervision import keeper as kp
-from tachograph.capture.supervision.keyboard import Keyboard
-from tachograph.capture.supervision.streams import window_size
+from tachograph.supervision import keeper as kp
+from tachograph.supervision.keyboard import Keyboard
+from tachograph.supervision.streams import window_size
 
 if TYPE_CHECKING:
-    from tachograph.capture.supervision.keeper import Keeper
-    from tachograph.capture.supervision.signals import Catcher
-    from tachograph.capture.supervision.wiring import Wiring
+    from tachograph.supervision.keeper import Keeper
+    from tachograph.supervision.signals import Catcher
+    from tachograph.supervision.wiring import Wiring
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 CAUGHT = (*FORWARDED, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)

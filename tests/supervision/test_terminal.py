@@ -8,7 +8,7 @@ import termios
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tachograph.capture.supervision.terminal import LFLAG, LineEnds, ProgramTerminals, adds_returns
+from tachograph.supervision.terminal import LFLAG, LineEnds, ProgramTerminals, adds_returns
 
 text = st.binary(max_size=60) | st.lists(st.sampled_from([b"\r", b"\n", b"\r\n", b"x"])).map(b"".join)
 

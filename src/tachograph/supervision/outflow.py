@@ -15,14 +15,14 @@ import select
 import stat
 from typing import TYPE_CHECKING
 
-from tachograph.capture.supervision.kernel import send_now
-from tachograph.capture.supervision.streams import StreamName, kind_of, waiting_bytes
-from tachograph.capture.supervision.terminal import LineEnds, is_controlling, open_again
+from tachograph.supervision.kernel import send_now
+from tachograph.supervision.streams import StreamName, kind_of, waiting_bytes
+from tachograph.supervision.terminal import LineEnds, is_controlling, open_again
 
 if TYPE_CHECKING:
-    from tachograph.capture.supervision.readiness import Readiness
-    from tachograph.capture.supervision.terminal import RealTerminal
-    from tachograph.capture.supervision.watching import Guarded
+    from tachograph.supervision.readiness import Readiness
+    from tachograph.supervision.terminal import RealTerminal
+    from tachograph.supervision.watching import Guarded
 
 PIECE = 1 << 16  # a pipe's capacity on Linux
 _TURN = 4  # pieces read from one stream before the others get their turn

@@ -16,15 +16,15 @@ import signal
 import termios
 from typing import TYPE_CHECKING
 
-from tachograph.capture.supervision.inflow import events_now
-from tachograph.capture.supervision.terminal import CC, LFLAG
+from tachograph.supervision.inflow import events_now
+from tachograph.supervision.terminal import CC, LFLAG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tachograph.capture.supervision.readiness import Readiness
-    from tachograph.capture.supervision.terminal import Modes, ProgramTerminals, RealTerminal
-    from tachograph.capture.supervision.watching import Guarded
+    from tachograph.supervision.readiness import Readiness
+    from tachograph.supervision.terminal import Modes, ProgramTerminals, RealTerminal
+    from tachograph.supervision.watching import Guarded
 
 _KEYS = 1024  # a quarter of what the line discipline holds
 _FULL_S = 0.02  # it took no more because the program reads no keys: look again then

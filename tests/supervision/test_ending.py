@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tachograph.capture.supervision.ending import Ending, from_status
+from tachograph.supervision.ending import Ending, from_status
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_a_wait_status_is_read(status: int, ending: Ending) -> None:
 @pytest.mark.parametrize("ending", [Ending(0), Ending(7), Ending(255), Ending(137, 9), Ending(139, 11), Ending(130, 2)])
 def test_our_end_is_the_programs(ending: Ending) -> None:
     program = f"""
-from tachograph.capture.supervisor import Ending, exit_like
+from tachograph.supervision.supervisor import Ending, exit_like
 print("buffered", end="")
 exit_like(Ending{tuple(ending)!r})
 """
@@ -39,7 +39,7 @@ exit_like(Ending{tuple(ending)!r})
 def test_an_ignored_or_blocked_signal_ends_us_all_the_same() -> None:
     program = """
 import signal
-from tachograph.capture.supervisor import Ending, exit_like
+from tachograph.supervision.supervisor import Ending, exit_like
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 exit_like(Ending(143, 15))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tachograph.capture.supervision.readiness import Readiness
+from tachograph.supervision.readiness import Readiness
 
 Pipes = list[tuple[int, int]]
 
@@ -78,7 +78,7 @@ def test_a_program_is_supervised_without_epoll() -> None:
     program = """
 import os, select
 del select.epoll
-from tachograph.capture.supervisor import exit_like, supervise
+from tachograph.supervision.supervisor import exit_like, supervise
 class Nobody:
     def wrote(self, stream, data): pass
     def read(self, data): pass

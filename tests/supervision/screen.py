@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tachograph.capture.supervisor import Ending
+from tachograph.supervision.supervisor import Ending
 
 PATIENCE_S = 30.0  # two busy cores
 SUPERVISED = str(Path(__file__).with_name("supervised.py"))

@@ -14,14 +14,14 @@ import select
 import stat
 from typing import TYPE_CHECKING, Protocol
 
-from tachograph.capture.supervision.kernel import HAS_TEE, tee
-from tachograph.capture.supervision.streams import waiting_bytes
+from tachograph.supervision.kernel import HAS_TEE, tee
+from tachograph.supervision.streams import waiting_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tachograph.capture.supervision.readiness import Readiness
-    from tachograph.capture.supervision.watching import Guarded
+    from tachograph.supervision.readiness import Readiness
+    from tachograph.supervision.watching import Guarded
 
 MOST_OF_A_FILE = 64 << 20  # the bound that DESIGN section 4 gives to files that are kept as they were
 _PIECE = 1 << 16  # a pipe's capacity on Linux

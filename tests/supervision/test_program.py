@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from tachograph.capture.supervision.program import candidates, refusal_sentence
+from tachograph.supervision.program import candidates, refusal_sentence
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from tachograph.capture.supervisor import Ending, exit_like, look, plug, supervise
+from tachograph.supervision.supervisor import Ending, exit_like, look, plug, supervise
 
 
 class Reporter:

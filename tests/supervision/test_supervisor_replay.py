@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tachograph.capture.supervisor import Ending, StreamKinds, supervise
-from tests.capture.screen import PATIENCE_S, Screen, Seen, under_us
+from tachograph.supervision.supervisor import Ending, StreamKinds, supervise
+from tests.supervision.screen import PATIENCE_S, Screen, Seen, under_us
 
 PYTHON = sys.executable
 PIPES = StreamKinds("pipe", "pipe", "pipe")

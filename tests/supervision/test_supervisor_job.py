@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.capture.screen import Screen, Seen, under_us
+from tests.supervision.screen import Screen, Seen, under_us
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="bash is the shell whose job control is used")
 

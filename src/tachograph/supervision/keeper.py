@@ -22,10 +22,10 @@ import termios
 from time import sleep
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from tachograph.capture.supervision.program import PROBLEM, Program, become
+from tachograph.supervision.program import PROBLEM, Program, become
 
 if TYPE_CHECKING:
-    from tachograph.capture.supervision.terminal import Modes
+    from tachograph.supervision.terminal import Modes
 
 RECORD = struct.Struct("<ci")
 STARTED, PROBLEM_IN_FOLDER, PROBLEM_IN_EXEC, STOPPED, ENDED = b"P", b"D", b"X", b"S", b"E"

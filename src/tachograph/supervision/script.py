@@ -13,12 +13,12 @@ import os
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from tachograph.capture.supervision.streams import waiting_bytes
+from tachograph.supervision.streams import waiting_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tachograph.capture.supervision.readiness import Readiness
+    from tachograph.supervision.readiness import Readiness
 
 _ENDS_A_LINE = b"\r\n\x03\x04\x1a\x1c"  # Enter, Ctrl-C, Ctrl-D, Ctrl-Z, Ctrl-\
 _END_OF_FILE = b"\x04"

@@ -16,11 +16,11 @@ import os
 import termios
 from typing import TYPE_CHECKING
 
-from tachograph.capture.supervision.inflow import Inflow, from_pipe, rest_of_file
-from tachograph.capture.supervision.outflow import Outflow, Outlet
-from tachograph.capture.supervision.script import ScriptedKeys, ScriptedPipe, Sleep, as_file
-from tachograph.capture.supervision.streams import STREAMS, StreamKinds, StreamName, window_size
-from tachograph.capture.supervision.terminal import (
+from tachograph.supervision.inflow import Inflow, from_pipe, rest_of_file
+from tachograph.supervision.outflow import Outflow, Outlet
+from tachograph.supervision.script import ScriptedKeys, ScriptedPipe, Sleep, as_file
+from tachograph.supervision.streams import STREAMS, StreamKinds, StreamName, window_size
+from tachograph.supervision.terminal import (
     ProgramTerminals,
     RealTerminal,
     adds_returns,
@@ -28,13 +28,13 @@ from tachograph.capture.supervision.terminal import (
     open_again,
     open_controlling,
 )
-from tachograph.capture.supervision.weave import Weave, same_place, weave
+from tachograph.supervision.weave import Weave, same_place, weave
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tachograph.capture.supervision.readiness import Readiness
-    from tachograph.capture.supervision.watching import Guarded
+    from tachograph.supervision.readiness import Readiness
+    from tachograph.supervision.watching import Guarded
 
 
 class Wiring:

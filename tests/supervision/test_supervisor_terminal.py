@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.capture.screen import Screen, Seen, under_us
+from tests.supervision.screen import Screen, Seen, under_us
 
 PYTHON = sys.executable
 
