@@ -4,7 +4,8 @@ Each process numbers its own effects, paths, sites and decisions. Here they get 
 by start order, paths and sites by what they say. Times become nanoseconds since the run began and strictly increasing
 (two frames of one nanosecond keep the order of their files), so that a frame's time is its place in the run.
 
-Nothing is invented: a frame whose effect never started (its start was damaged) is left out and counted in `damage`.
+Nothing is invented, and a lost record takes no other with it that can stand alone: a frame whose effect never started
+is left out, one whose path, call site or outer effect was lost stands without; each is counted in `damage`.
 """
 
 from __future__ import annotations
@@ -105,18 +106,15 @@ class _Numbering:
         self._decisions: dict[tuple[int, int], int] = {}
         self._paths: dict[str, int] = {}
         self._sites: dict[bytes, int] = {}
+        self._lost: list[str] = []
         self.frames: list[fr.Frame] = []
         self.decisions: dict[int, str] = {}
 
     def renumber(self, ordered: list[tuple[fr.Frame, _Process]], damage: list[str]) -> _Numbering:
         for frame, process in ordered:
-            if frame.kind in (fr.PATH, fr.SITE):
-                continue
-            try:
+            if frame.kind not in (fr.PATH, fr.SITE):
                 self._one(frame, process)
-            except KeyError:
-                what = fr.NAMES.get(frame.kind, str(frame.kind))
-                damage.append(f"a {what} frame of effect {frame.effect} was left out: its beginning is damaged")
+        damage += self._lost
         return self
 
     def _one(self, frame: fr.Frame, process: _Process) -> None:
@@ -126,29 +124,51 @@ class _Numbering:
             self.decisions[number] = values.decode(frame.payload)["id"]
             parent = self._decisions.get((order, frame.parent), 0)
         else:
-            parent = self._effects[order, frame.parent] if frame.parent else 0
+            parent = self._effects.get((order, frame.parent), 0)
+            if frame.parent and not parent:
+                self._lose(f"effect {frame.effect} stands without the one that it was inside of")
         if frame.kind in fr.STARTS:
             self._effects[order, frame.effect] = len(self._effects) + 1
         decision = self._decisions.get((order, frame.decision), 0) if frame.decision else 0
-        effect = self._effects[order, frame.effect] if frame.effect else 0
-        path = self._path(process.paths[frame.path]) if frame.path else 0
         draws = self._draws(frame.draws, process) if frame.draws else b""
+        if frame.effect and (order, frame.effect) not in self._effects:
+            what = fr.NAMES.get(frame.kind, str(frame.kind))
+            self._lost.append(f"a {what} frame of effect {frame.effect} was left out: its beginning is damaged")
+            if draws:
+                self._add(fr.Frame(fr.DRAWS, 0, 0, 0, 0, 0, frame.at_ns, draws, b""))
+            return
+        effect = self._effects[order, frame.effect] if frame.effect else 0
+        path = self._path(process, frame.path) if frame.path else 0
         self._add(fr.Frame(frame.kind, frame.flags, decision, effect, path, parent, frame.at_ns, draws, frame.payload))
+
+    def _lose(self, what: str) -> None:
+        if what not in self._lost:
+            self._lost.append(what)
 
     def _draws(self, draws: bytes, process: _Process) -> bytes:
         return b"".join(
-            fr.pack_draw(self._site(process.sites[site]), self._path(process.paths[path]), value)
+            fr.pack_draw(self._site(process, site), self._path(process, path), value)
             for site, path, value in fr.unpack_draws(draws)
         )
 
-    def _path(self, path: str) -> int:
+    def _path(self, process: _Process, given: int) -> int:
+        path = process.paths.get(given)
+        if path is None:
+            self._lose(f"the name of task path {given} of process {process.name} is lost: what happened there has none")
+            return 0
         number = self._paths.get(path)
         if number is None:
             number = self._paths[path] = len(self._paths) + 1
             self._add(fr.Frame(fr.PATH, 0, 0, 0, number, 0, 0, b"", path.encode()))
         return number
 
-    def _site(self, site: bytes) -> int:
+    def _site(self, process: _Process, given: int) -> int:
+        site = process.sites.get(given)
+        if site is None:
+            self._lose(
+                f"the name of call site {given} of process {process.name} is lost: what was drawn there has none"
+            )
+            return 0
         number = self._sites.get(site)
         if number is None:
             number = self._sites[site] = len(self._sites) + 1
