@@ -132,8 +132,8 @@ def retrieval(
 ) -> Any:  # fmt: skip
     """Declare a function as a retrieval that returns entries (`Entry`, or mappings with the same keys).
 
-    `configuration` is how it searches, `corpus` names the version of what it searches in. Raises TypeError for a
-    generator function, and in a call if what is returned are no entries.
+    `configuration` is how it searches, `corpus` names the version of what it searches in. What is no list of
+    entries is kept as it is, and shows no entries. Raises TypeError for a generator function.
     """
     if fn is None:
         return lambda decorated: retrieval(

@@ -76,23 +76,23 @@ def called_with(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes
 
 
 def entries_of(result: Any) -> dict[str, Any]:
-    """Return what is kept of a retrieval's result. Raises TypeError if it is no list of entries."""
-    kept, kinds = [], []
-    if not isinstance(result, (list, tuple)):
-        raise TypeError(f"a retrieval returns a list of entries, not {type(result).__name__}")
-    for one in result:
-        if isinstance(one, Entry):
-            kept.append(one.as_mapping())
-        elif isinstance(one, dict) and "text" in one:
-            kept.append(one)
-        else:
-            raise TypeError(f"a retrieval returns Entry values or mappings with 'text', not {type(one).__name__}")
-        kinds.append(isinstance(one, Entry))
-    return {"entries": kept, "were": kinds, "tuple": isinstance(result, tuple)}
+    """Return what is kept of a retrieval's result; of something else than entries (the program's business), itself."""
+    listed = result if isinstance(result, (list, tuple)) else (result,)
+    if listed is not result or not all(
+        isinstance(one, Entry) or (isinstance(one, dict) and "text" in one) for one in result
+    ):
+        return {"value": result}
+    return {
+        "entries": [one.as_mapping() if isinstance(one, Entry) else one for one in result],
+        "were": [isinstance(one, Entry) for one in result],
+        "tuple": isinstance(result, tuple),
+    }
 
 
 def restore_entries(kept: dict[str, Any]) -> Any:
     """Undo `entries_of`."""
+    if "value" in kept:
+        return kept["value"]
     made: list[Any] = [
         Entry(**one) if was else one for one, was in zip(kept["entries"], kept["were"], strict=True)
     ]  # fmt: skip

@@ -45,7 +45,10 @@ class Decision:
         if fault is not None:
             self._closing["raised"] = f"{type(fault).__module__}.{type(fault).__qualname__}"
         self._tell(fr.CLOSE, self._closing)
-        context.decision.reset(self._token)
+        try:
+            context.decision.reset(self._token)
+        except ValueError:  # closed in another context than it was opened in: a copy, which goes its own way
+            pass
         self._token = None
 
     async def __aenter__(self) -> Self:

@@ -168,8 +168,10 @@ def sources(effects: list[Effect], log: EffectLog, *, before: int) -> Iterable[S
 def _given_by(effect: Effect) -> Iterable[Source]:
     if effect.kind == RETRIEVAL and effect.value:
         kept = plainly(effect.value)
-        for entry in kept["entries"]:
+        for entry in kept.get("entries", ()):
             yield Source(entry["text"], f"retrieval {effect.name}: entry {entry.get('id')}", effect.index)
+        if "value" in kept:  # it returned something else than entries
+            yield Source(_as_text(kept["value"]), f"retrieval {effect.name}", effect.index)
     elif effect.kind in (TOOL, EXTERNAL) and effect.value:
         yield Source(_as_text(plainly(effect.value)), f"{effect.kind} {effect.name}", effect.index)
     elif effect.kind == SUBPROCESS:

@@ -170,5 +170,8 @@ def listen(listener: Listener | None) -> None:
 
 
 def how_of(error: BaseException) -> str:
-    """Say how an effect ended that raised this: by itself (`error`), or because the program stopped waiting."""
-    return ERROR if isinstance(error, Exception) else CUT_OFF
+    """Say how an effect ended that raised this: by itself (`error`), or because the program stopped waiting.
+
+    An exit counts as an error: a replay that only waited for it would hang where the program ended.
+    """
+    return ERROR if isinstance(error, (Exception, SystemExit)) else CUT_OFF
