@@ -126,6 +126,7 @@ def test_no_four_bytes_of_a_secret_survive(secret: str) -> None:
 def test_only_published_prefixes_stay() -> None:
     assert placeholder_like(b"sk-proj-Abc1") == b"sk-proj-Aaa0"
     assert placeholder_like(b"Basic dXNlcjpwYXNz") == b"Basic aAAaaaaaAAAa"
+    assert placeholder_like(b"Bearer") == b"Aaaaaa"
     assert placeholder_like(b"hunter2 is mine") == b"aaaaaa0 aa aaaa"
     assert placeholder_like(b"0f8c-2b!\xff") == b"0a0a-0a**"
 

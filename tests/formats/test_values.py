@@ -11,6 +11,7 @@ import http
 import math
 import pathlib
 import re
+import string
 import subprocess
 import sys
 import uuid
@@ -400,6 +401,26 @@ def test_a_class_of_another_making_is_not_the_recorded_one(then: Any, now: type)
     assert type(restore(encode(then), classes=lambda *_: now).value) is NotRestored
 
 
+@pytest.mark.parametrize("tag", string.ascii_uppercase)
+@pytest.mark.parametrize(
+    "parts", [(), 1, (1, 2), (1, 2, 3, 4), ("a", "b", (), 1, 2, 3, 4), ("a", "b", {"c": 1}, {"d": 2})]
+)
+def test_no_forged_record_stops_a_reader(tag: str, parts: Any) -> None:
+    forged = b"\x01" + tag.encode() + encode(parts)[1:]
+    view(forged)
+    restore(forged, classes=loaded_class)
+
+
+def test_only_real_fields_say_whether_a_dataclass_is_the_same() -> None:
+    @dataclasses.dataclass
+    class OrderWithoutClassVariables:
+        ident: int
+        lines: list[str]
+
+    back = restore(encode(Order(1, ["a"])), classes=lambda *_: OrderWithoutClassVariables)
+    assert back.value == OrderWithoutClassVariables(1, ["a"])
+
+
 def test_a_member_is_its_name_and_value_and_combined_flags_are_only_compared() -> None:
     assert decode(encode(Mode.READ)) is Mode.READ
     assert type(restore(encode(Level.LOW), classes=lambda *_: Lowered).value) is NotRestored
@@ -550,8 +571,19 @@ def test_a_view_is_plain_and_says_what_is_not_json() -> None:
         "e": {"$enum": f"{__name__}:Colour", "member": "RED", "value": "r"},
         "f": {"$float": "inf"},
     }
+    assert view(encode([1j, "\ud800", bytearray(b"x"), -math.inf, 2**70])) == [
+        {"$complex": "1j"}, {"$text": "\\ud800"}, {"$bytearray": "eA=="}, {"$float": "-inf"}, 2**70,
+    ]  # fmt: skip
+    assert view(encode(math.nan)) == {"$float": "nan"}
     assert view(encode({"$tuple": [1]})) == {"$dict": [["$tuple", [1]]]}
-    assert view(encode(Rejected(7)))["args"] == ["code 7"]
+    chained = Rejected(7)
+    chained.__cause__ = KeyError("k")
+    assert view(encode(Rejected(7))) == {
+        "$exception": f"{__name__}:Rejected",
+        "args": ["code 7"],
+        "attributes": {"code": 7},
+    }
+    assert view(encode(chained))["cause"]["args"] == ["k"]
     assert view(encode(Order(7, ["x"])))["fields"] == {"ident": 7, "lines": ["x"]}
     assert view(encode(Plain("x"))) == {
         "$notRestored": f"{__name__}:Plain",
