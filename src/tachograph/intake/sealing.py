@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from tachograph.canonical import canonical
-from tachograph.errors import NotFound
+from tachograph.errors import FormatError, NotFound, Refused
 from tachograph.formats import frame as fr
 from tachograph.formats.effect_log import read_effect_log
 from tachograph.intake import waiting
@@ -53,6 +53,7 @@ class Sealer:
 
         Raises StoreLocked if another process seals for longer than `wait_s`, DamagedStore, KeyMissing, OSError.
         """
+        self.left: list[str] = []
         self._folder = folder
         self._disk = disk
         self._keyring: Keyring = folder.keyring(environ)
@@ -85,12 +86,17 @@ class Sealer:
     def take_in(self) -> list[str]:
         """Seal every run whose processes have ended; return the ids of the decisions sealed now.
 
-        Raises OSError where a write or fsync failed: what was not sealed is still in the spool.
+        A run whose frames make no sense stays in the spool, is named in `left`, and keeps no other run waiting. Raises
+        OSError where a write or fsync failed: what was not sealed is still in the spool.
         """
         sealed: list[str] = []
         for run in waiting.runs(self._folder.spool):
             if not run.is_live:
-                sealed += self._take_in(run)
+                try:
+                    sealed += self._take_in(run)
+                except (FormatError, Refused, LookupError, TypeError, ValueError, AttributeError) as fault:
+                    self._content.discard()
+                    self.left.append(f"{run.run_id} stays in the spool: {type(fault).__name__}: {fault}")
         return sealed
 
     def _take_in(self, run: waiting.Run) -> list[str]:
@@ -176,8 +182,8 @@ class Sealer:
             masking = Credentials.of(read, tag_key=tag_key)
             payload, summary = seen.payload, self._summary(seen, name, tenant, secret, masking)
         return Entry(
-            decision=name, run=log.run_id, domain=domain_id, payload=canonical(payload), summary=summary, places=(place,),
-            sources=sources, kind=CAPTURE if log.decision_id else RUN,
+            decision=name, run=log.run_id, domain=domain_id, payload=canonical(payload), summary=summary,
+            places=(place,), sources=sources, kind=CAPTURE if log.decision_id else RUN,
         )  # fmt: skip
 
     def _summary(self, seen: Outline, name: str, tenant: str, secret: bytes, masking: Credentials) -> Summary:

@@ -4,6 +4,6 @@
 a script and a person get the same answers, and neither can see more than the other.
 """
 
-from tachograph.library.store import Store
+from tachograph.library.store import Store, doctor_of
 
-__all__ = ["Store"]
+__all__ = ["Store", "doctor_of"]

@@ -48,6 +48,7 @@ class Store:
         self._environ = os.environ
         self._folder = open_store(find_store(os.getcwd(), explicit, environ=self._environ), environ=self._environ)
         self._keyring = self._folder.keyring(self._environ)
+        self.left: list[str] = []  # what the last `take_in` could not seal, in words
 
     @property
     def path(self) -> Path:
@@ -63,7 +64,9 @@ class Store:
             return []
         try:
             with Sealer(self._folder, environ=self._environ) as sealer:
-                return sealer.take_in()
+                taken = sealer.take_in()
+                self.left = sealer.left
+                return taken
         except StoreLocked:
             return []
 
@@ -255,3 +258,13 @@ class _Opened:
             if about["decisionId"] == row.decision:
                 return int(about["number"])
         raise DamagedStore(f"{row.decision} is in the journal, and none of its run's logs says so")
+
+
+def doctor_of(path: str | os.PathLike[str] | None = None) -> DoctorAnswer:
+    """Say what a recording here will see, where there is no store yet too. Raises Refused, DamagedStore."""
+    explicit = None if path is None else os.fspath(path)
+    place = find_store(os.getcwd(), explicit, environ=os.environ)
+    if explicit is None and not os.path.lexists(place):
+        facts: dict[str, str | int | None] = {"path": None, "next": f"tacho run -- python agent.py  (makes {place})"}
+        return diagnosing.diagnose(store_facts=facts, leftovers=[], problems=[])
+    return Store(path).doctor()

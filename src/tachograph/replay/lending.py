@@ -1,9 +1,9 @@
 """Credentials in a replay: lent where this machine has the same one, stood in for where it does not.
 
 The record holds of each credential variable its name, its shape and a keyed tag. Where today's variable has that tag,
-the program gets it; otherwise a placeholder of the same shape. A program may put its key into what it sends or prints. So
-that credentials never decide a match, both sides are compared with the placeholder in the key's place (redacted form with
-redacted form, equal lengths: nothing else moves). What the program is answered stays byte for byte what was recorded.
+the program gets it; otherwise a placeholder of the same shape. A program may put its key into what it sends or prints.
+So that credentials never decide a match, both sides are compared with the placeholder in the key's place (redacted form
+with redacted form; lengths are equal, nothing else moves). What the program is answered stays as it was recorded.
 """
 
 from __future__ import annotations

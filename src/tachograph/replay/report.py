@@ -238,15 +238,16 @@ def _said(item: tuple[int, bytes] | None) -> Any:
 
 
 def _drift(outcome: Outcome) -> list[dict[str, Any]]:
-    drift = [
-        {"kind": one["site"][0], "path": one["path"], "site": f"{one['site'][1]}:{one['site'][2]}", "line": one["site"][3],
-         "count": one["count"], "what": one["what"]}
-        for _, said in outcome.of(fr.DRIFT)
-        for one in said
-    ]  # fmt: skip
+    drift = [_drifted(one) for _, said in outcome.of(fr.DRIFT) for one in said]
     return drift + [
         {"kind": "order", "effect": frame.effect, "what": "orderNotReimposed"} for frame, _ in outcome.of(fr.UNORDERED)
     ]
+
+
+def _drifted(said: dict[str, Any]) -> dict[str, Any]:
+    kind, file, qualname, line = said["site"]
+    where = {"kind": kind, "path": said["path"], "site": f"{file}:{qualname}", "line": line}
+    return {**where, "count": said["count"], "what": said["what"]}
 
 
 def _notes(

@@ -9,7 +9,7 @@ import typer
 
 from tachograph.cli.options import JsonOption, StoreOption, print_json, print_text
 from tachograph.errors import Refused
-from tachograph.library import Store
+from tachograph.library import Store, doctor_of
 
 
 def doctor(
@@ -21,10 +21,9 @@ def doctor(
     """Look at this machine and store and say what a recording here will see."""
     if adopt:
         raise Refused("--adopt needs the evidence log, which is not built yet", reason="not_built")
-    opened = Store(store)
     if rebuild:
-        opened.rebuild()
-    answer = opened.doctor()
+        Store(store).rebuild()
+    answer = doctor_of(store)
     if json:
         print_json(answer)
     else:
