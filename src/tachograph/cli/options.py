@@ -27,6 +27,8 @@ def open_(store: str | None) -> Store:
     try:
         for one in opened.take_in():
             tell(f"took in {one} from the spool")
+        for word in opened.left:
+            tell(word)
     except OSError as fault:
         if fault.errno not in _NO_ROOM:  # a failed sync: nobody knows what the disk holds (capture-v1 rule 5)
             raise DamagedStore(f"{opened.path}: sealing stopped ({fault}); what waits in the spool is kept") from fault

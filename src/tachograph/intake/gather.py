@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from tachograph.errors import FormatError
 from tachograph.formats import frame as fr
 from tachograph.formats import values
+from tachograph.intake.sifting import sift
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +71,7 @@ def _process(order: int, reading: Reading, damage: list[str]) -> _Process:
     frames: list[fr.Frame] = []
     for number, data in enumerate(reading.frames):
         try:
-            frames.append(fr.read_frame(data))
+            frames.append(sift(data))
         except FormatError as fault:
             damage.append(f"frame {number} of a spool file does not parse: {fault}")
     began = monotonic = 0
@@ -120,8 +121,11 @@ class _Numbering:
     def _one(self, frame: fr.Frame, process: _Process) -> None:
         order = process.order
         if frame.kind == fr.OPEN:
+            minted = values.decode(frame.payload)["id"]
+            if minted in self.decisions.values():
+                raise KeyError(minted)
             number = self._decisions[order, frame.decision] = len(self._decisions) + 1
-            self.decisions[number] = values.decode(frame.payload)["id"]
+            self.decisions[number] = minted
             parent = self._decisions.get((order, frame.parent), 0)
         else:
             parent = self._effects.get((order, frame.parent), 0)
