@@ -13,9 +13,11 @@ from random import Random
 
 import pytest
 
+from tachograph.formats import frame as fr
+from tachograph.formats import values
 from tachograph.library import Store
 from tachograph.store.location import open_store
-from tachograph.store.spool import read_spool
+from tachograph.store.spool import Spool, read_spool
 from tests.torture.kept import Kept, SealedRun
 from tests.torture.waiting_runs import answer_of, wait_in
 
@@ -110,3 +112,36 @@ def test_a_file_whose_header_or_key_was_changed_is_kept_and_the_rest_of_its_run_
         assert len(left) == 2  # nothing is destroyed that was not sealed
         assert kept.take_in() == []
         assert {name for name in kept.files() if name.startswith("spool/")} == left
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_program_that_writes_nonsense_into_its_spool_keeps_no_other_run_waiting(quick: Path, seed: int) -> None:
+    """It holds its file's key: what it seals decrypts, and may still be anything."""
+    folder = open_store(str(quick / "store"), create=True, environ=os.environ)
+    chance = Random(seed)
+    kinds = [*fr.NAMES, 99]
+    for number in range(40):
+        run_id = wait_in(folder, label="nonsense", processes=([number],))
+        nonsense = Spool(folder.spool, f"{run_id}.9.bad", public=folder.intake_public_key)
+        for _ in range(chance.randrange(1, 4)):
+            payload = chance.choice((b"", b"\xff\xfe", chance.randbytes(40), values.encode({}), values.encode([1])))
+            numbers = [chance.choice((0, 1, 77)) for _ in range(4)]
+            frame = fr.Frame(
+                chance.choice(kinds), chance.choice((0, 1, 9)), *numbers, chance.getrandbits(40), b"", payload
+            )
+            nonsense.append(frame.written() if chance.random() < 0.9 else payload)
+        nonsense.close()
+    wait_in(folder, label="other", processes=([500],))
+    store = Store(folder.path)
+    taken = store.take_in()
+    assert len(taken) + len(store.left) == 41
+    assert len(store.decisions(limit=100)) == len(taken)
+    assert [500] in [list(run.answers) for run in sane(Kept(Path(folder.path)))]
+    for name in taken:
+        store.show(name)
+    assert (store.take_in(), len(store.left)) == ([], 41 - len(taken))
+
+
+def sane(kept: Kept) -> list[SealedRun]:
+    """The runs that nobody wrote nonsense into."""
+    return [run for run in kept.runs().values() if run.argv[-1:] == ['{"label": "other"}']]

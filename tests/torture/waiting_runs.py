@@ -1,6 +1,6 @@
-"""Runs that wait in a spool, written by the recorder itself in this process: thousands in the time of one program.
+"""Runs that wait in a spool, written frame by frame: thousands in the time of one program.
 
-A run has the file of `tacho run`, one per process, and effects that a reader can number (`kept.SealedRun.answers`).
+A run has the file of `tacho run`, one per process, and calls that a reader can number (`kept.SealedRun.answers`).
 """
 
 from __future__ import annotations
@@ -8,17 +8,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from itertools import count
 from time import monotonic_ns, time_ns
+from typing import Any
 
 from tachograph.capture.facts import new_run_id
-from tachograph.capture.recorder import Recorder
 from tachograph.formats import frame as fr
 from tachograph.formats import values
-from tachograph.seams import context
+from tachograph.model.identity import mint
 from tachograph.store.location import StoreFolder
 from tachograph.store.spool import Spool
 
-TAG_KEY = bytes(range(32))
+_serial = count()
 
 
 def answer_of(number: int) -> bytes:
@@ -30,60 +31,68 @@ def wait_in(
     folder: StoreFolder, *, label: str, processes: Sequence[Sequence[int]] = ((1, 2, 3),), per_decision: int = 0,
     run_id: str | None = None, ended: bool = True, run_file: bool = True,
 ) -> str:  # fmt: skip
-    """Leave a run in the spool: a file per process, with these numbers as effects. Returns the run's id.
+    """Leave a run in the spool: a file per process, with these numbers as calls. Returns the run's id.
 
-    `per_decision` effects go into a decision each; 0 opens none. `ended`: the last frames are there.
+    `per_decision` calls go into a decision each; 0 opens none. `ended`: the last frames are there.
     """
     run_id = run_id or new_run_id()
-    spool = None
+    starter = None
     if run_file:
-        spool = Spool(folder.spool, f"{run_id}.{os.getpid()}.run", public=folder.intake_public_key)
-        facts = {
-            "argv": ["python", "agent.py", json.dumps({"label": label})], "cwd": "/", "umask": 18, "hashSeed": "0",
-            "agent": None, "streams": {}, "files": {}, "startedAt": time_ns(), "monotonicNs": monotonic_ns(),
-        }  # fmt: skip
-        spool.append(_frame(fr.RUN, 0, values.encode(facts)))
+        starter = _File(folder, f"{run_id}.{os.getpid()}.run")
+        argv = ["python", "agent.py", json.dumps({"label": label})]
+        starter.write(fr.RUN, _facts(argv=argv, cwd="/", umask=18, hashSeed="0", agent=None, streams={}, files={}))
     for numbers in processes:
-        _process(folder, run_id, numbers, per_decision, ended=ended)
-    if spool is not None:
-        spool.append(_frame(fr.STREAM, 1, b"done\n"))
+        _process(_File(folder, f"{run_id}.{os.getpid()}.{next(_serial):08x}"), numbers, per_decision, ended=ended)
+    if starter is not None:
+        starter.write(fr.STREAM, b"done\n", flags=1)
         if ended:
-            spool.append(_frame(fr.ENDED, 1, values.encode({"exitCode": 0, "signal": None})))
-        spool.close()
+            starter.write(fr.ENDED, values.encode({"exitCode": 0, "signal": None}), flags=1)
+        starter.close()
     return run_id
 
 
-def _process(folder: StoreFolder, run_id: str, numbers: Sequence[int], per_decision: int, *, ended: bool) -> None:
-    recorder = Recorder(
-        folder.spool, run_id=run_id, public=folder.intake_public_key, tag_key=TAG_KEY, facts={"argv": ["agent.py"]}
-    )
-    places = recorder._places  # of this recorder: the numbers of a place belong to one file
-    for at in range(0, len(numbers), per_decision or len(numbers) or 1):
-        some = numbers[at : at + (per_decision or len(numbers))]
-        opened = None
-        if per_decision:
-            decision, _ = recorder.open({"agent": "waiting", "user": f"u-{at}", "session": "s", "request": at})
-            opened = context.decision.set(decision)
-        for number in some:
-            _effect(recorder, number)
-        if opened is not None:
-            recorder.tell(fr.CLOSE, context.decision.get(), {})
-            context.decision.reset(opened)
-    for place in places:
-        place.number = 0
+class _File(Spool):
+    """A process's spool file."""
+
+    __slots__ = ()
+
+    def __init__(self, folder: StoreFolder, name: str) -> None:
+        super().__init__(folder.spool, name, public=folder.intake_public_key)
+
+    def write(
+        self, kind: int, payload: bytes, *, flags: int = 0, decision: int = 0, effect: int = 0, path: int = 0
+    ) -> None:
+        """One frame, now."""
+        self.append(fr.Frame(kind, flags, decision, effect, path, 0, monotonic_ns(), b"", payload).written())
+
+
+def _facts(**more: Any) -> bytes:
+    return values.encode({**more, "startedAt": time_ns(), "monotonicNs": monotonic_ns()})
+
+
+def _process(file: _File, numbers: Sequence[int], per_decision: int, *, ended: bool) -> None:
+    file.write(fr.PROCESS, _facts(argv=["agent.py"], pid=os.getpid(), path="0"))
+    file.write(fr.PATH, b"0", path=1)
+    for effect, number in enumerate(numbers, 1):
+        decision = 1 + (effect - 1) // per_decision if per_decision else 0
+        if decision and effect % per_decision == 1 % per_decision:
+            minted = mint("dec", at_ms=time_ns() // 1_000_000, chance=os.urandom(10))
+            opened = {"agent": "waiting", "user": f"u-{decision}", "session": "s", "request": number, "id": minted}
+            file.write(fr.OPEN, values.encode(opened), decision=decision, path=1)
+        _call(file, number, effect, decision)
+        if decision and (effect % per_decision == 0 or effect == len(numbers)):
+            file.write(fr.CLOSE, values.encode({}), decision=decision, path=1)
     if ended:
-        recorder.finish()
-    else:
-        recorder._spool.close()
+        file.write(fr.ENDED, values.encode({"files": {}}))
+    file.close()
 
 
-def _effect(recorder: Recorder, number: int) -> None:
+def _call(file: _File, number: int, effect: int, decision: int) -> None:
     body = json.dumps({"number": number, "said": f"question {number} " * (number % 211)}).encode()
-    call = recorder.call("httpx", "POST", "http://127.0.0.1:1/", [(b"x-number", b"%d" % number)], body)
-    call.head(200, [(b"content-type", b"text/plain")], b"1.1", b"OK")
-    call.chunk(answer_of(number))
-    call.end("eof")
-
-
-def _frame(kind: int, flags: int, payload: bytes) -> bytes:
-    return fr.Frame(kind, flags, 0, 0, 0, 0, monotonic_ns(), b"", payload).written()
+    headers = fr.pack_headers([(b"x-number", b"%d" % number)])
+    head = fr.fields(b"200", b"1.1", b"OK", fr.pack_headers([(b"content-type", b"text/plain")]), b"")
+    asked = fr.fields(b"httpx", b"POST", b"http://127.0.0.1:1/", headers, b"") + body
+    for kind, payload in (
+        (fr.CALL, asked), (fr.HEAD, head), (fr.CHUNK, answer_of(number)), (fr.END, fr.fields(b"eof", b"")),
+    ):  # fmt: skip
+        file.write(kind, payload, decision=decision, effect=effect, path=1)
