@@ -107,6 +107,7 @@ class _Numbering:
         self._decisions: dict[tuple[int, int], int] = {}
         self._paths: dict[str, int] = {}
         self._sites: dict[bytes, int] = {}
+        self._minted: set[str] = set()
         self._lost: list[str] = []
         self.frames: list[fr.Frame] = []
         self.decisions: dict[int, str] = {}
@@ -122,8 +123,9 @@ class _Numbering:
         order = process.order
         if frame.kind == fr.OPEN:
             minted = values.decode(frame.payload)["id"]
-            if minted in self.decisions.values():
+            if minted in self._minted:
                 raise KeyError(minted)
+            self._minted.add(minted)
             number = self._decisions[order, frame.decision] = len(self._decisions) + 1
             self.decisions[number] = minted
             parent = self._decisions.get((order, frame.parent), 0)

@@ -1,6 +1,6 @@
 """Frames that say what their kind says: what a recorded program sealed is evidence, and may still be nonsense.
 
-A program holds the key of its own spool file, so that a record that decrypts is not thereby one that the recorder wrote.
+A program holds the key of its own spool file, so a record that decrypts is not thereby one that the recorder wrote.
 Guarantees:
 
 - a fact that leaves here is a mapping with the entries that readers rely on, each of its type;
@@ -42,7 +42,9 @@ def sift(data: bytes) -> fr.Frame:
     if kind in _SAYS:
         wanted = _BY_TACHO_RUN if kind == fr.ENDED and frame.flags == 1 else _SAYS[kind]
         said = values.decode(frame.payload)
-        if not isinstance(said, dict) or not all(isinstance(said.get(name), of) for name, of in wanted.items()):
+        if not isinstance(said, dict) or not all(
+            name in said and isinstance(said[name], of) for name, of in wanted.items()
+        ):
             raise FormatError(f"a {fr.NAMES[kind]} frame does not say {', '.join(wanted) or 'anything'}")
         if kind == fr.OPEN and not is_id(said["id"], "dec"):
             raise FormatError("an open frame names no decision")
