@@ -17,7 +17,7 @@ from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.library import Store
 from tachograph.store.location import open_store
-from tachograph.store.spool import Spool, read_spool
+from tachograph.store.spool import HEADER_SIZE, Spool, read_spool
 from tests.torture.kept import Kept, SealedRun
 from tests.torture.waiting_runs import answer_of, wait_in
 
@@ -61,7 +61,10 @@ def whole(run: SealedRun) -> list[int]:
 def test_a_cut_tail_costs_what_lay_in_it_and_is_named(spooled: tuple[Path, Path]) -> None:
     store, file = spooled
     data, chance = file.read_bytes(), Random(9)
-    seen = set()
+    seen, whole_records, at = set(), set(), HEADER_SIZE
+    while at < len(data):
+        whole_records.add(at)
+        at += 4 + int.from_bytes(data[at : at + 4], "little")
     for size in sorted({*(chance.randrange(len(data)) for _ in range(25)), 0, 21, 25, len(data) - 1}):
         print(f"cut to {size} of {len(data)} bytes", flush=True)
         kept, run = taken_in(store, file.name, data[:size])
@@ -69,6 +72,7 @@ def test_a_cut_tail_costs_what_lay_in_it_and_is_named(spooled: tuple[Path, Path]
         assert whole(run) == NUMBERS[: len(whole(run))]
         assert len(run.answers) - len(whole(run)) in (0, 1)  # the one that was under way
         assert run.tails or run.damage
+        assert bool(run.damage) == (size not in whole_records and size >= HEADER_SIZE)
         shown = Store(kept.folder.path).show(run.entries[0].decision)
         assert shown.damage == run.damage
         assert shown.coverage["tails"] == run.tails
