@@ -146,6 +146,25 @@ def test_a_program_that_writes_nonsense_into_its_spool_keeps_no_other_run_waitin
     assert (store.take_in(), len(store.left)) == ([], 41 - len(taken))
 
 
+def test_a_decision_that_is_opened_twice_is_sealed_once(quick: Path) -> None:
+    folder = open_store(str(quick / "store"), create=True, environ=os.environ)
+    run_id = wait_in(folder, label="twice", processes=([1],), per_decision=1)
+    kept = Kept(Path(folder.path))
+    minted = next(
+        values.decode(frame.payload)["id"]
+        for path in Path(folder.spool).glob("*.spool")
+        for data in read_spool(str(path), private=folder.keyring(os.environ).intake).frames
+        if (frame := fr.read_frame(data)).kind == fr.OPEN
+    )
+    again = Spool(folder.spool, f"{run_id}.9.again", public=folder.intake_public_key)
+    again.append(fr.Frame(fr.OPEN, 0, 1, 0, 0, 0, 1 << 50, b"", values.encode({"id": minted})).written())
+    again.close()
+    assert kept.take_in() == [minted]
+    kept.sealed_once()
+    (run,) = kept.runs().values()
+    assert any("opened twice" in word for word in run.damage)
+
+
 def sane(kept: Kept) -> list[SealedRun]:
     """The runs that nobody wrote nonsense into."""
     return [run for run in kept.runs().values() if run.argv[-1:] == ['{"label": "other"}']]

@@ -124,7 +124,8 @@ class _Numbering:
         if frame.kind == fr.OPEN:
             minted = values.decode(frame.payload)["id"]
             if minted in self._minted:
-                raise KeyError(minted)
+                self._lose(f"decision {minted} was opened twice: what the second one held belongs to the run")
+                return
             self._minted.add(minted)
             number = self._decisions[order, frame.decision] = len(self._decisions) + 1
             self.decisions[number] = minted
