@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tachograph.errors import DamagedStore, KeyMissing, NotFound
+from tachograph.errors import DamagedStore, KeyMissing, NotFound, TachographError
 from tachograph.library import Store
 from tachograph.store.keyring import keys_folder
 from tachograph.store.location import open_store
@@ -125,6 +125,19 @@ def test_a_changed_byte_of_segment_journal_or_key_table_is_refused_by_name(store
 
 def test_a_changed_byte_of_the_catalogue_changes_no_answer(store: Path) -> None:
     flip(store, [store / "catalogue.db"], 60, 2)
+
+
+def test_a_changed_description_is_refused_and_nothing_is_sealed_to_a_key_that_nobody_has(store: Path) -> None:
+    sound = open_store(str(store), environ=os.environ)
+    file, chance = store / "store.json", Random(3)
+    data = file.read_bytes()
+    for at in range(len(data)):
+        file.write_bytes(data[:at] + bytes((data[at] ^ 1 << chance.randrange(8),)) + data[at + 1 :])
+        try:
+            opened = open_store(str(store), environ=os.environ)
+        except TachographError:
+            continue
+        assert (opened.store_id, opened.intake_public_key) == (sound.store_id, sound.intake_public_key), at
 
 
 def test_a_changed_key_reads_nothing(store: Path) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import errno
 import os
+from binascii import crc32
 from collections.abc import Mapping
 
 from tachograph.errors import DamagedStore, Refused, UsageError
@@ -26,7 +27,7 @@ NAME = ".tachograph"
 VARIABLE = "TACHO_STORE"
 SPOOL, SEGMENTS, JOURNAL, LOG = "spool", "segments", "journal", "log"
 _DESCRIPTION = "store.json"
-_DESCRIBED = '{\n "format": %d,\n "storeId": "%s",\n "intakePublicKey": "%s"\n}\n'
+_DESCRIBED = '{\n "format": %d,\n "storeId": "%s",\n "intakePublicKey": "%s",\n "check": "%08x"\n}\n'
 
 
 class StoreFolder:
@@ -100,7 +101,7 @@ def open_store(path: str, *, create: bool = False, environ: Mapping[str, str], d
     """
     path = os.path.abspath(path)
     try:
-        with open(os.path.join(path, _DESCRIPTION), encoding="utf-8") as file:
+        with open(os.path.join(path, _DESCRIPTION), encoding="utf-8", errors="replace") as file:
             return _described(path, file.read())
     except (FileNotFoundError, NotADirectoryError):
         pass
@@ -134,6 +135,8 @@ def _described(path: str, text: str) -> StoreFolder:
         public = bytes.fromhex(described["intakePublicKey"])
         if len(public) != 32 or len(bytes.fromhex(store_id)) != 16:
             raise ValueError
+        if "check" in described and int(described["check"], 16) != _check(store_id, public):
+            raise ValueError  # with another public key everything recorded would be sealed to nobody
     except (ValueError, KeyError) as fault:
         raise DamagedStore(f"{path}/{_DESCRIPTION} is not a store's description; restore it from a backup") from fault
     if version > FORMAT:
@@ -142,6 +145,10 @@ def _described(path: str, text: str) -> StoreFolder:
             reason="newer_format",
         )
     return StoreFolder(path, store_id=store_id, intake_public_key=public)
+
+
+def _check(store_id: str, public: bytes) -> int:
+    return crc32(f"{store_id} {public.hex()}".encode())
 
 
 def _create(path: str, environ: Mapping[str, str], disk: Disk) -> None:
@@ -156,7 +163,7 @@ def _create(path: str, environ: Mapping[str, str], disk: Disk) -> None:
         for name in (SPOOL, SEGMENTS, JOURNAL, LOG):
             os.mkdir(os.path.join(building, name), 0o700)
         disk.create(os.path.join(building, ".gitignore"), b"*\n")
-        description = _DESCRIBED % (FORMAT, store_id, public.hex())
+        description = _DESCRIBED % (FORMAT, store_id, public.hex(), _check(store_id, public))
         disk.create(os.path.join(building, _DESCRIPTION), description.encode())
         disk.replace(building, path)  # onto an empty folder or nothing; a store that is there already is not replaced
     except OSError as fault:
