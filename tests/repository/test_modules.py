@@ -11,6 +11,7 @@ import pytest
 from tests.repository.tree import Tracked, modules
 
 LONGEST = 450
+LONGEST_TEST = 600  # a test file mirrors one source file: cutting it by size would break that, so it may be longer
 REFUSED = {
     "utils", "helpers", "core", "common", "manager", "base", "misc", "trace", "audit", "snapshot", "cassette",
 }  # fmt: skip
@@ -28,8 +29,12 @@ def refused_names(files: Iterable[Tracked]) -> list[str]:
 
 
 def too_long(files: Iterable[Tracked]) -> list[str]:
-    lengths = ((file.path, len(file.text.splitlines())) for file in files)
-    return [f"{path}: {length} lines, at most {LONGEST}" for path, length in lengths if length > LONGEST]
+    found = []
+    for file in files:
+        length, most = len(file.text.splitlines()), LONGEST_TEST if file.path.startswith("tests/") else LONGEST
+        if length > most:
+            found.append(f"{file.path}: {length} lines, at most {most}")
+    return found
 
 
 def without_promise(files: Iterable[Tracked]) -> list[str]:
@@ -66,7 +71,7 @@ def test_no_module_has_a_refused_name() -> None:
     assert refused_names(modules()) == []
 
 
-def test_no_module_is_longer_than_450_lines() -> None:
+def test_no_module_is_longer_than_the_house_allows() -> None:
     assert too_long(modules()) == []
 
 
@@ -86,6 +91,7 @@ def test_a_refused_name_is_found(path: str) -> None:
 def test_a_long_module_is_found() -> None:
     assert too_long([Tracked("a.py", "x = 1\n" * 450)]) == []
     assert too_long([Tracked("a.py", "x = 1\n" * 451)]) == ["a.py: 451 lines, at most 450"]
+    assert too_long([Tracked("tests/a.py", "x = 1\n" * 601)]) == ["tests/a.py: 601 lines, at most 600"]
 
 
 def test_a_module_without_a_promise_is_found() -> None:

@@ -1,5 +1,7 @@
-# First on PYTHONPATH of a watched program. Any Python must be able to parse this file: no annotations, no f-strings.
-# It takes itself out again, lets the next sitecustomize run, and starts the module that the environment names.
+"""First on PYTHONPATH of a watched program: takes itself out again, lets the next sitecustomize run, and starts the
+module that the environment names. Any Python must be able to parse this file: no annotations, no f-strings.
+"""
+
 import os
 import sys
 
