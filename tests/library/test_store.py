@@ -53,7 +53,7 @@ def test_a_decision_is_found_by_id_prefix_ulid_and_last(kept: Kept) -> None:
     assert kept.store.show("last").decision.decisionId == kept.bad
     assert kept.store.show(kept.good).decision.decisionId == kept.good
     assert kept.store.show(kept.good[4:]).decision.decisionId == kept.good
-    with pytest.raises(NotFound, match="several"):
+    with pytest.raises(NotFound, match="4 decisions have an id"):
         kept.store.show("dec_0")
     with pytest.raises(NotFound, match="no decision has an id"):
         kept.store.show("dec_7ZZZZZZZZZ")
