@@ -205,7 +205,9 @@ def as_json(value: Any) -> Any:
     if isinstance(value, Absent):
         return {"absent": True}
     if isinstance(value, Span):
-        return {"bytes": value.excerpt.hex(), "offset": value.offset, "of": value.of}
+        text = _as_text(value.excerpt)
+        seen = {} if text is None else {"text": text}
+        return {"bytes": value.excerpt.hex(), "offset": value.offset, "of": value.of, **seen}
     if isinstance(value, bytes):
         return {"bytes": value.hex()}
     if isinstance(value, dict):
@@ -215,6 +217,20 @@ def as_json(value: Any) -> Any:
     if type(value) is int and abs(value) > 2**53 - 1:
         return {"number": str(value)}
     return value
+
+
+def _as_text(excerpt: bytes) -> str | None:
+    """Return an excerpt of a text as that text, without the halves of characters at its ends; None if it is none."""
+    start = 0
+    while start < min(3, len(excerpt)) and excerpt[start] & 0xC0 == 0x80:
+        start += 1
+    for end in range(len(excerpt), max(start, len(excerpt) - 4), -1):
+        try:
+            text = excerpt[start:end].decode()
+        except UnicodeDecodeError:
+            continue
+        return text if all(sign.isprintable() or sign in "\t\r\n" for sign in text) else None
+    return None
 
 
 # --- differences ------------------------------------------------------------------------------------------------------

@@ -119,7 +119,10 @@ def sides(item: DivergenceItem, names: tuple[str, str] = ("recorded", "replayed"
 
 
 def _clip(value: object, other: object) -> str:
-    """Show a text around the place where it differs from the other one."""
+    """Show a text around the place where it differs from the other one; of what JSON has no word for, what it says."""
+    if isinstance(value, dict):
+        value, other = value.get("text", value.get("number", value)), None
+        value = "(absent)" if value == {"absent": True} else value
     if not isinstance(value, str):
         return harmless(repr(value))
     if isinstance(other, str) and len(value) > 200:
