@@ -1,4 +1,4 @@
-"""Row 8: no credential of a header or query on disk or in `show`, no content readable at rest, the exact bytes again."""
+"""Row 8: no credential of a header or query on disk or in `show`, no content readable at rest, exact bytes again."""
 
 from __future__ import annotations
 
