@@ -6,11 +6,14 @@ import hashlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,6 +48,20 @@ def wait_until(holds: Callable[[], object], what: str) -> None:
     while not holds():
         assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {what}"
         time.sleep(0.01)
+
+
+@contextmanager
+def started(argv: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that does not outlive the test, whatever the test finds: killing us kills the program."""
+    process = subprocess.Popen(argv, **options)
+    try:
+        yield process
+    finally:
+        process.kill()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+        process.wait(PATIENCE_S)
 
 
 def takes(fd: int) -> bool:
@@ -116,19 +133,39 @@ def test_what_it_writes_is_seen_by_stream(report: Path) -> None:
     assert seen.events[0][0] == "started"
 
 
-def test_output_is_seen_before_it_is_passed_on(report: Path) -> None:
-    program = [PYTHON, "-c", "import sys\nfor line in sys.stdin: print(line.upper(), end='', flush=True)"]
-    with subprocess.Popen(under_us(report, program), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
+def test_output_is_seen_before_it_is_passed_on(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    program = f"""
+import os, time
+from tachograph.supervision.supervisor import exit_like, supervise
+class Slow:
+    def wrote(self, stream, data):
+        time.sleep(0.2)
+        open({str(seen)!r}, "ab").write(data)
+    def read(self, data): pass
+    def started(self, pid): pass
+exit_like(supervise(["cat"], env=os.environ, watcher=Slow()))
+"""
+    with started([PYTHON, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         for word in (b"one\n", b"two\n", b"three\n"):
             process.stdin.write(word)
             process.stdin.flush()
-            assert process.stdout.readline() == word.upper()
-            assert Seen(report).bytes_of("stdout").endswith(word.upper())
+            assert process.stdout.readline() == word
+            assert seen.read_bytes().endswith(word)
         process.stdin.close()
-    assert process.returncode == 0
-    assert Seen(report).bytes_of("stdin") == b"one\ntwo\nthree\n"
+        assert process.wait(PATIENCE_S) == 0
+
+
+def test_questions_and_answers_pass_at_once(report: Path) -> None:
+    program = [PYTHON, "-c", "import sys\nfor line in sys.stdin: print(line.upper(), end='', flush=True)"]
+    with started(under_us(report, program), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        for number in range(20):
+            process.stdin.write(b"question %d\n" % number)
+            process.stdin.flush()
+            assert process.stdout.readline() == b"QUESTION %d\n" % number
+        process.stdin.close()
+        assert process.wait(PATIENCE_S) == 0
+    assert Seen(report).bytes_of("stdin") == b"".join(b"question %d\n" % number for number in range(20))
 
 
 def test_twenty_megabytes_of_binary_pass_both_ways_unchanged(report: Path, tmp_path: Path) -> None:
@@ -158,25 +195,26 @@ exit_like(ending)
 
 
 def test_a_reader_that_leaves_ends_the_program_as_without_us(report: Path) -> None:
-    for argv in (["yes"], under_us(report, ["yes"])):
-        with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
-            assert process.stdout is not None
-            assert process.stdout.read(2) == b"y\n"
+    writes = ["head", "-c", "50000000", "/dev/zero"]  # not for ever: a fault here must not fill a disk
+    for argv in (writes, under_us(report, writes)):
+        with started(argv, stdout=subprocess.PIPE) as process:
+            assert process.stdout.read(2) == bytes(2)
             process.stdout.close()
-        assert process.returncode == -signal.SIGPIPE
+            assert process.wait(PATIENCE_S) == -signal.SIGPIPE
 
 
 def test_a_program_that_ignores_sigpipe_gets_the_error(report: Path) -> None:
-    program = [
-        PYTHON,
-        "-c",
-        "import os, sys\ntry:\n  while True: os.write(1, b'y' * 999)\nexcept BrokenPipeError: sys.exit(9)",
-    ]
-    with subprocess.Popen(under_us(report, program), stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
+    program = """
+import os, sys
+try:
+    for _ in range(50000): os.write(1, bytes(1000))
+except BrokenPipeError:
+    sys.exit(9)
+"""
+    with started(under_us(report, [PYTHON, "-c", program]), stdout=subprocess.PIPE) as process:
         process.stdout.read(2)
         process.stdout.close()
-    assert process.returncode == 9
+        assert process.wait(PATIENCE_S) == 9
 
 
 def test_a_slow_reader_slows_the_program(report: Path, tmp_path: Path) -> None:
@@ -185,8 +223,7 @@ def test_a_slow_reader_slows_the_program(report: Path, tmp_path: Path) -> None:
         "import os, sys\nf = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)\n"
         "for n in range(1024): os.write(1, bytes([n % 256]) * 4096); os.pwrite(f, b'%8d' % n, 0)"
     )
-    with subprocess.Popen(under_us(report, [PYTHON, "-c", program, str(count)]), stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
+    with started(under_us(report, [PYTHON, "-c", program, str(count)]), stdout=subprocess.PIPE) as process:
         wait_until(lambda: count.exists() and count.read_text(), "it writes")
         time.sleep(0.5)
         blocks_ahead = int(count.read_text())
@@ -195,15 +232,14 @@ def test_a_slow_reader_slows_the_program(report: Path, tmp_path: Path) -> None:
             hashlib.sha256(process.stdout.read()).digest()
             == hashlib.sha256(b"".join(bytes([n % 256]) * 4096 for n in range(1024))).digest()
         )
-    assert process.returncode == 0
+        assert process.wait(PATIENCE_S) == 0
 
 
 def test_a_stdout_that_the_program_closes_ends_for_our_reader_too(report: Path) -> None:
     program = ["sh", "-c", "echo all; exec >&-; read go; echo late >&2"]
-    with subprocess.Popen(
+    with started(
         under_us(report, program), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
-        assert process.stdout is not None
         assert process.stdout.read() == b"all\n"
         assert process.poll() is None
         _, late = process.communicate(b"go\n", timeout=PATIENCE_S)
@@ -227,17 +263,11 @@ def test_output_into_a_file_is_appended_where_the_shell_would(report: Path, tmp_
 
 def test_a_child_that_outlives_the_program_does_not_keep_us(report: Path) -> None:
     began = time.monotonic()
-    process = subprocess.Popen(
-        under_us(report, ["sh", "-c", "sleep 300 & echo $!; echo last"]), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    try:
-        out, _ = process.communicate(timeout=PATIENCE_S)
-        assert out.endswith(b"last\n")
-        assert time.monotonic() - began < 10
-        assert Seen(report).ending.held_open == ("stdout", "stderr")
-        assert process.returncode == 0
-    finally:
-        os.kill(int(Seen(report).bytes_of("stdout").split()[0]), signal.SIGKILL)
+    done = run(under_us(report, ["sh", "-c", "sleep 60 & echo $!; echo last"]))
+    os.kill(int(done.stdout.split()[0]), signal.SIGKILL)
+    assert (done.returncode, done.stdout.split()[1]) == (0, b"last")
+    assert time.monotonic() - began < 20
+    assert Seen(report).ending.held_open == ("stdout", "stderr")
 
 
 def test_our_own_stdout_is_left_to_us_after_the_programs_end() -> None:
@@ -258,15 +288,14 @@ def test_what_a_child_writes_right_after_the_programs_end_is_passed_on(report: P
 
 
 def test_everything_written_is_passed_on_however_late_it_is_read(report: Path) -> None:
-    with subprocess.Popen(under_us(report, ["head", "-c", "60000", "/dev/zero"]), stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
+    with started(under_us(report, ["head", "-c", "180000", "/dev/zero"]), stdout=subprocess.PIPE) as process:
         time.sleep(1.5)  # longer than the grace after the program's end
-        assert len(process.stdout.read()) == 60000
+        assert len(process.stdout.read()) == 180_000
 
 
 def test_a_signal_ends_us_while_a_dead_programs_output_waits(report: Path) -> None:
     # 100 kB: the program ends with its last bytes in its pipe, our reader's pipe being full.
-    with subprocess.Popen(under_us(report, ["head", "-c", "100000", "/dev/zero"]), stdout=subprocess.PIPE) as process:
+    with started(under_us(report, ["head", "-c", "100000", "/dev/zero"]), stdout=subprocess.PIPE) as process:
         wait_until(lambda: Seen(report).events and is_gone(Seen(report).pid), "the program has ended")
         time.sleep(0.2)
         process.terminate()
@@ -303,9 +332,7 @@ def test_a_pipe_is_read_as_much_at_once_as_without_us(report: Path) -> None:
 
 def test_a_stdin_that_the_program_closes_is_closed_for_our_writer_too(report: Path) -> None:
     program = ["sh", "-c", "exec <&-; echo closed; sleep 300"]
-    with subprocess.Popen(under_us(report, program), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
+    with started(under_us(report, program), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         wait_until(lambda: not takes(process.stdin.fileno()), "writing into it fails")
         assert process.poll() is None
@@ -324,8 +351,6 @@ def test_a_file_as_stdin_is_the_file_itself(report: Path, tmp_path: Path) -> Non
 
 
 def test_a_socket_as_stdin_is_read(report: Path) -> None:
-    import socket
-
     near, far = socket.socketpair()
     with near, far:
         near.sendall(b"by socket")
@@ -335,20 +360,17 @@ def test_a_socket_as_stdin_is_read(report: Path) -> None:
 
 
 def test_a_socket_as_stdout_is_never_waited_for(report: Path) -> None:
-    import socket
-
     near, far = socket.socketpair()
     with near:
-        argv = under_us(report, ["sh", "-c", "head -c 3000000 /dev/zero & echo not blocked >&2; wait"])
-        with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=far, stderr=subprocess.PIPE) as process:
+        argv = under_us(report, ["sh", "-c", "head -c 3000000 /dev/zero & sleep 0.5; echo not blocked >&2; wait"])
+        with started(argv, stdin=subprocess.DEVNULL, stdout=far, stderr=subprocess.PIPE) as process:
             far.close()
-            assert process.stderr is not None
             assert process.stderr.readline() == b"not blocked\n"
             size = 0
             while piece := near.recv(1 << 16):
                 size += len(piece)
             assert size == 3_000_000
-        assert process.returncode == 0
+            assert process.wait(PATIENCE_S) == 0
 
 
 # --- surroundings ----------------------------------------------------------------------------------------------------
@@ -433,14 +455,10 @@ while True:
 @pytest.fixture
 def counting(report: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A supervised program that says which signals it gets, in a group with its supervisor."""
-    process = subprocess.Popen(
-        under_us(report, [PYTHON, "-c", COUNTS]), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, process_group=0
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"ready\n"
-    yield process
-    process.kill()
-    process.communicate()
+    argv = under_us(report, [PYTHON, "-c", COUNTS])
+    with started(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, process_group=0) as process:
+        assert process.stdout.readline() == b"ready\n"
+        yield process
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"])
@@ -448,7 +466,6 @@ def counting(report: Path) -> Iterator[subprocess.Popen[bytes]]:
 def test_a_signal_reaches_the_program_once(
     counting: subprocess.Popen[bytes], report: Path, name: str, target: str
 ) -> None:
-    assert counting.stdout is not None
     for _ in range(5):  # two that come at once can count as one: often enough, they do not
         number = signal.Signals[name]
         if target == "group":
@@ -462,14 +479,14 @@ def test_a_signal_reaches_the_program_once(
 
 
 def test_killing_us_kills_the_program(report: Path) -> None:
-    with subprocess.Popen(under_us(report, ["sleep", "300"])) as process:
+    with started(under_us(report, ["sleep", "300"])) as process:
         wait_until(lambda: Seen(report).events, "it runs")
         process.kill()
         wait_until(lambda: is_gone(Seen(report).pid), "the program is gone")
 
 
 def test_a_signal_that_kills_the_program_kills_us(report: Path) -> None:
-    with subprocess.Popen(under_us(report, ["sleep", "300"])) as process:
+    with started(under_us(report, ["sleep", "300"])) as process:
         wait_until(lambda: Seen(report).events, "it runs")
         process.terminate()
         assert process.wait(PATIENCE_S) == -signal.SIGTERM

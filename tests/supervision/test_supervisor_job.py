@@ -109,6 +109,26 @@ def test_a_program_that_reads_in_the_background_is_stopped(prompt: Prompt, comma
     prompt.leave()
 
 
+def test_a_stopped_program_goes_on_in_the_background_until_it_reads(prompt: Prompt, command) -> None:  # type: ignore[no-untyped-def]
+    reads_late = "import time\nprint('ready', flush=True)\ntime.sleep(2)\nprint('<' + input() + '>')"
+    prompt.enter(command([sys.executable, "-c", reads_late]))
+    prompt.wait_for(b"ready\r\n")
+    prompt.type(b"\x1a")
+    prompt.wait_for(b"Stopped")
+    prompt.prompted()
+    prompt.enter("bg")
+    prompt.prompted()
+    time.sleep(3.0)
+    prompt.enter("")
+    prompt.wait_for(b"Stopped", times=2)
+    prompt.enter("fg")
+    time.sleep(1.0)
+    prompt.enter("line")
+    prompt.wait_for(b"<line>\r\n")
+    prompt.prompted()
+    prompt.leave()
+
+
 def test_a_program_writes_from_the_background_and_ends_there(prompt: Prompt, command) -> None:  # type: ignore[no-untyped-def]
     prompt.enter(command(["sh", "-c", "sleep 0.5; echo by'-'itself; exit 7"]) + "; echo came to the foreground")
     prompt.wait_for(b"by-itself\r\n")
@@ -129,19 +149,41 @@ def test_ctrl_c_ends_a_loop_and_not_only_its_body(prompt: Prompt, command) -> No
     prompt.leave()
 
 
-def test_ctrl_c_reaches_the_whole_pipeline(prompt: Prompt, command, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    other, said = tmp_path / "other.py", tmp_path / "said"
-    other.write_text(
+@pytest.fixture
+def said(tmp_path: Path) -> Path:
+    """What another member of the pipeline writes when it gets a SIGINT."""
+    return tmp_path / "said"
+
+
+@pytest.fixture
+def other(tmp_path: Path, said: Path) -> str:
+    """The command line of that other member."""
+    program = tmp_path / "other.py"
+    program.write_text(
         f"import signal, sys\nsignal.signal(signal.SIGINT, lambda *_: open({str(said)!r}, 'w'))\n"
         "print('listening', file=sys.stderr)\nsys.stdin.read()\n"
     )
-    ready = command(["sh", "-c", "echo ready >&2; exec sleep 300"])
-    prompt.enter(f"{ready} | {sys.executable} {other}")
+    return f"{sys.executable} {program}"
+
+
+def test_ctrl_c_reaches_the_whole_pipeline(prompt: Prompt, command, other: str, said: Path) -> None:  # type: ignore[no-untyped-def]
+    prompt.enter(command(["sh", "-c", "echo ready >&2; exec sleep 300"]) + " | " + other)
     prompt.wait_for(b"listening\r\n")
     prompt.wait_for(b"ready\r\n")
     prompt.type(b"\x03")
     prompt.prompted()
     assert said.exists()
+    prompt.leave()
+
+
+def test_a_quoted_ctrl_c_reaches_nobody(prompt: Prompt, command, other: str, said: Path) -> None:  # type: ignore[no-untyped-def]
+    prompt.enter(command(["sh", "-c", "echo ready >&2; read line"]) + " | " + other)
+    prompt.wait_for(b"listening\r\n")
+    prompt.wait_for(b"ready\r\n")
+    time.sleep(0.5)
+    prompt.type(b"\x16\x03end\r")
+    prompt.prompted()
+    assert not said.exists()
     prompt.leave()
 
 

@@ -72,10 +72,7 @@ def plug(kinds: StreamKinds) -> None:
     """Put the null device on every standard number that is closed in our process now and was when `kinds` was taken."""
     for number, stream in enumerate(STREAMS):
         if kinds.of(stream) == "closed" and kind_of(number) == "closed":
-            null = os.open(os.devnull, os.O_RDWR)
-            if null != number:
-                os.dup2(null, number)
-                os.close(null)
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one: those below it are open by now
 
 
 def window_size(fd: int) -> tuple[int, int]:
