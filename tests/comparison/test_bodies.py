@@ -96,6 +96,9 @@ def test_what_stands_beside_the_ignored_place_still_decides() -> None:
     verdict = _json(_mcp("00-aa", progressToken=1), _mcp("00-bb", progressToken=2))
     assert verdict.first == Leaf("/params/_meta/progressToken", 1, 2)
     assert _json(_mcp("00-aa", progressToken=1), _mcp(None)).level == "different"
+    assert _json(b'{"params": {"_meta": {"traceparent": "a"}}}', b"{}").first == Leaf("/params", {}, ABSENT)
+    text = b'{"params": "_meta traceparent", "a": %d}'
+    assert _json(text % 1, text % 2).first == Leaf("/a", 1, 2)
     outside = _json(b'{"traceparent": "a"}', b'{"traceparent": "b"}')
     assert outside.first == Leaf("/traceparent", "a", "b")
 
@@ -135,6 +138,8 @@ def test_a_changed_field_of_a_form_is_named() -> None:
     assert compare_bodies(FORM, b"a=1&b=2", FORM, b"b=2&a=7").first == Leaf("/a", "1", "7")
     assert compare_bodies(FORM, b"a=1", FORM, b"a=1&c=").first == Leaf("/c", ABSENT, "")
     assert compare_bodies(FORM, b"a=%zz", FORM, b"a=%25zz").level == "meaning"
+    assert compare_bodies(FORM, b"a=%4", FORM, b"a=%04").level == "different"
+    assert compare_bodies(FORM, b"a=%", FORM, b"a=%25").level == "meaning"
     assert compare_bodies(FORM, b"a=%ff", FORM, b"a=%fe").level == "different"
     assert compare_bodies(FORM, b"a=1&a=2", FORM, b"a=2&a=1").level == "different"
 
@@ -185,6 +190,10 @@ def test_a_missing_added_or_renamed_part_is_named() -> None:
 
 def test_parts_of_one_name_are_counted() -> None:
     first = _two(_multipart("x", FILE, FILE), _multipart("y", FILE, (FILE[0], b"other"))).first
+    assert first is not None
+    assert first.path == "/1"
+    nameless = ("Content-Type: text/plain", b"a")
+    first = _two(_multipart("x", FILE, nameless), _multipart("y", FILE, (nameless[0], b"b"))).first
     assert first is not None
     assert first.path == "/1"
 

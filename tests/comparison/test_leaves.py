@@ -95,6 +95,7 @@ def test_64_levels_are_read_and_65_are_not(one: str) -> None:
 
 
 def test_what_is_no_json_value_has_no_tree() -> None:
+    assert tree_of([ABSENT, Number("1.10"), b"x", (1,)]) == [ABSENT, ("1.10",), b"x", [("1",)]]
     with pytest.raises(NotPlainJson):
         tree_of({"a": Decimal(1)})
 
@@ -199,6 +200,13 @@ def test_shared_ends_are_counted_as_byte_by_byte(head: bytes, middle: bytes, tai
     while back < min(len(one), len(other)) - plain and one[-1 - back] == other[-1 - back]:
         back += 1
     assert common_suffix(one, other, beyond=plain) == back
+
+
+@given(st.binary(max_size=40), st.binary(max_size=40), st.binary(max_size=40))
+def test_a_shared_tail_is_counted_whatever_stands_before_it(one: bytes, other: bytes, tail: bytes) -> None:
+    assert common_suffix(one + b"1" + tail, other + b"2" + tail) == len(tail)
+    assert common_suffix(tail, one + tail) == len(tail)
+    assert common_suffix(b"", tail) == 0
 
 
 def test_bytes_that_do_not_differ_have_no_difference() -> None:

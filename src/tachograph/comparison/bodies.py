@@ -181,7 +181,7 @@ def decoded(text: str) -> str:
     out = bytearray(head.encode("utf-8", "surrogateescape"))
     for part in escaped:
         code = part[:2]
-        if len(code) == 2 and code.isalnum() and all(sign in "0123456789abcdefABCDEF" for sign in code):
+        if len(code) == 2 and all(sign in "0123456789abcdefABCDEF" for sign in code):
             out.append(int(code, 16))
             part = part[2:]
         else:
@@ -219,7 +219,7 @@ def _read_multipart(body: Body) -> tuple[Part, ...]:
         raise NotPlainJson("multipart without a boundary")
     mark = b"\r\n--" + boundary.encode("latin-1", "replace")
     pieces = (b"\r\n" + body.data).split(mark)
-    if pieces[0] or len(pieces) < 2 or pieces[-1] not in (b"--", b"--\r\n"):
+    if pieces[0] or pieces[-1] not in (b"--", b"--\r\n"):
         raise NotPlainJson("multipart with other framing")
     return tuple([_part(piece) for piece in pieces[1:-1]])
 

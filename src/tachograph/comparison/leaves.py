@@ -296,10 +296,8 @@ def common_prefix(one: bytes, other: bytes) -> int:
 
 
 def common_suffix(one: bytes, other: bytes, *, beyond: int = 0) -> int:
-    """Count the trailing bytes that two byte strings share, not counting the first `beyond` bytes of either."""
+    """Count the trailing bytes that two byte strings share, leaving out the first `beyond` bytes that both have."""
     low, high = 0, min(len(one), len(other)) - beyond
-    if high <= 0:
-        return 0
     ends = len(one), len(other)
     if one[ends[0] - high :] == other[ends[1] - high :]:
         return high
