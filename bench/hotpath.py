@@ -90,10 +90,12 @@ def _calls(recorder: Recorder, folder: str) -> list[dict[str, Any]]:
     bare50, bare99 = percentile(bare, 0.5), percentile(bare, 0.99)
     growth = percentile(added[190:200], 0.5) / percentile(added[0:10], 0.5)
     return [
-        row(2, "added per call, p50", value=_us(p50), unit="us", baseline=_us(bare50), reach="<= 3x", met=p50 <= 3 * bare50),
+        row(2, "added per call, p50", value=_us(p50), unit="us", baseline=_us(bare50), reach="<= 3x",
+            met=p50 <= 3 * bare50),
         row(2, "added per call, p99", value=_us(p99), unit="us", baseline=_us(bare99), reach="<= bare p99 + 250 us",
             met=_us(p99) <= _us(bare99) + 250),
-        row(2, "calls 191-200 against 1-10, p50", value=growth, unit="x", baseline=1, reach="<= 1.2x", met=growth <= 1.2),
+        row(2, "calls 191-200 against 1-10, p50", value=growth, unit="x", baseline=1, reach="<= 1.2x",
+            met=growth <= 1.2),
     ]  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """The frozen samples of every `--json` document load, and are written back byte for byte.
 
-A sample is never changed: a program that somebody wrote against it must go on reading what we print. A key that is added
-has a default, so that samples from before it load; what they said is written back, no more and no less.
+A sample is never changed: a program that somebody wrote against it must go on reading what we print. A key that is
+added has a default, so that samples from before it load; what they said is written back, no more and no less.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def test_there_is_a_sample_of_every_document() -> None:
 def test_a_frozen_sample_loads_and_is_written_back_the_same(sample: Path) -> None:
     adapter, text = adapter_of(sample), sample.read_text(encoding="utf-8")
     loaded = adapter.validate_json(text)
-    written = json.dumps(adapter.dump_python(loaded, mode="json", exclude_unset=True), indent=2, ensure_ascii=False) + "\n"
-    assert written == text
+    written = json.dumps(adapter.dump_python(loaded, mode="json", exclude_unset=True), indent=2, ensure_ascii=False)
+    assert written + "\n" == text
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.stem)

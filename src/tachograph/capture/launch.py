@@ -2,8 +2,8 @@
 
 The spool's first frame says what was started: argv, environment, folder, umask, stdin, hash seed. Values of credential
 variables are never written, only their names and shapes. The program's standard streams pass through
-`supervision.supervisor`; what it wrote is in the spool before it is forwarded. If the store cannot be written, the program
-runs all the same, with one line on stderr (or does not start, where capture is required). Cheap to import.
+`supervision.supervisor`; what it wrote is in the spool before it is forwarded. If the store cannot be written, the
+program runs all the same, with one line on stderr (or does not start, where capture is required). Cheap to import.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tachograph.errors import Refused
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.seams import injection
-from tachograph.store.spool import Spool, gaps
+from tachograph.store.spool import Spool, first_gap
 from tachograph.supervision import supervisor
 
 TYPE_CHECKING = False
@@ -64,7 +64,7 @@ def launch(argv: list[str], *, store: StoreFolder, tag_file: str, agent: str | N
     run_id, kinds = new_run_id(), supervisor.look()
 
     def failed(fault: BaseException) -> None:
-        if not require and gaps(store.spool, run_id) <= 1:  # else the program's own recorder has said it
+        if not require and first_gap(store.spool, run_id) in (None, spool.path):  # else a recorder has said it
             _say(fault)
 
     environment = dict(os.environ)

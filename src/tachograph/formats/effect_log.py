@@ -73,7 +73,7 @@ def read_effect_log(logs: Iterable[bytes | memoryview]) -> EffectLog:
 
 
 def effects_of(frames: list[fr.Frame]) -> EffectLog:
-    """Read the frames of a run, in order, numbered for the run. Raises FormatError where one is not what its kind says."""
+    """Read the frames of a run, in order, numbered for the run. Raises FormatError where one is not what it says."""
     try:
         return _effects_of(frames)
     except (KeyError, ValueError) as fault:

@@ -39,13 +39,14 @@ READY, SERVED, MISS, ATTEMPT, DRIFT, UNORDERED, SPENT, LIVE, LENT = 64, 65, 66, 
 
 NAMES = {
     RUN: "run", PROCESS: "process", PATH: "path", SITE: "site", STREAM: "stream", ENDED: "ended", NOTE: "note",
-    DRAWS: "draws", ABOUT: "about", CALL: "call", BODY: "body", SENT: "sent", HEAD: "head", CHUNK: "chunk", END: "end", ENTER: "enter",
-    LEAVE: "leave", OPEN: "open", CLOSE: "close", OUTPUT: "output", CONFIGURE: "configure", FAIL: "fail",
-    OBSERVE: "observe", SPAWN: "spawn", EXITED: "exited", READY: "ready", SERVED: "served", MISS: "miss",
-    ATTEMPT: "attempt", DRIFT: "drift", UNORDERED: "unordered", SPENT: "spent", LIVE: "live", LENT: "lent",
+    DRAWS: "draws", ABOUT: "about", CALL: "call", BODY: "body", SENT: "sent", HEAD: "head", CHUNK: "chunk",
+    END: "end", ENTER: "enter", LEAVE: "leave", OPEN: "open", CLOSE: "close", OUTPUT: "output",
+    CONFIGURE: "configure", FAIL: "fail", OBSERVE: "observe", SPAWN: "spawn", EXITED: "exited", READY: "ready",
+    SERVED: "served", MISS: "miss", ATTEMPT: "attempt", DRIFT: "drift", UNORDERED: "unordered", SPENT: "spent",
+    LIVE: "live", LENT: "lent",
 }  # fmt: skip
 
-# Frames that start an effect, and frames that are arrivals: what the program was given, in an order that a replay keeps.
+# Frames that start an effect, and arrivals: what the program was given, in an order that a replay keeps.
 STARTS = frozenset((CALL, ENTER, SPAWN))
 ARRIVALS = frozenset((HEAD, CHUNK, END, LEAVE, EXITED))
 
@@ -142,7 +143,7 @@ def read_frame(data: bytes | memoryview) -> Frame:
 
 
 def write_log(frames: list[Frame]) -> tuple[bytes, list[int]]:
-    """Return a log (each frame behind its length) and the cuts: the offsets at which frames and their payloads begin."""
+    """Return a log (each frame behind its length) and the cuts: where frames and their payloads begin."""
     parts: list[bytes] = []
     cuts: list[int] = []
     at = 0

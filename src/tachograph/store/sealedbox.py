@@ -8,7 +8,8 @@ the program holds afterwards can encrypt further frames of this one file and not
 - nothing here reads intake's private key: `unwrap` is handed it.
 
 Runs inside recorded programs: the standard library and the AES-GCM and X25519 of `cryptography`, nothing else. The
-compiled module is imported directly where it is (10 ms instead of 25 at start-up, measured), the public names elsewhere.
+compiled module is imported directly where it is (10 ms instead of 25 at start-up, measured), elsewhere by its public
+names.
 """
 
 from __future__ import annotations
@@ -69,11 +70,12 @@ def unwrap(blob: bytes, *, file_id: bytes, private: bytes) -> bytes:
         raise DamagedStore("a spool key file is damaged or of another format")
     ephemeral_public = blob[len(MAGIC) : len(MAGIC) + 32]
     own: X25519PrivateKey = _from_private(private)
-    secret = _derive(own.exchange(_from_public(ephemeral_public)), ephemeral_public, own.public_key().public_bytes_raw())
+    shared = own.exchange(_from_public(ephemeral_public))
+    secret = _derive(shared, ephemeral_public, own.public_key().public_bytes_raw())
     try:
         return _aes_gcm(secret).decrypt(bytes(12), blob[len(MAGIC) + 32 :], MAGIC + file_id)
-    except Exception as fault:  # noqa: BLE001 - InvalidTag lives in a module that this file must not import
-        raise DamagedStore("a spool key does not open: it was changed, or it belongs to another file or store") from fault
+    except Exception as fault:
+        raise DamagedStore("a spool key does not open: it was changed, or belongs to another file or store") from fault
 
 
 def fresh_key() -> bytes:
