@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tachograph.formats import frame as fr
 from tachograph.model.effect import CHUNK, END, HEAD, HTTP, Arrival, Effect
 from tachograph.replay.ordering import Order
-from tachograph.testing.scripted import Behaviour, Request, ScriptedServer, json_reply
+from tachograph.testing.scripted import Behaviour, Reply, Request, ScriptedServer
 from tests.seams.driver import Recorded, Session
 
 SECOND = 1_000_000_000
@@ -299,7 +299,8 @@ def prompts(folder: Path, *, same: str) -> Recorded:
         asked = json.loads(request.body)["number"]
         assert server.wait_for_hits(5)
         assert server.wait_for_deliveries(4 - (request.number if asked is None else asked))
-        return json_reply({"answer": request.number, "to": request.json()})
+        answer = json.dumps({"answer": request.number, "to": request.json()}).encode()
+        return Reply(chunks=(answer,), borders="reads")  # the next one goes out when the client has read this
 
     with ScriptedServer(script) as server:
         session = Session(folder, PROMPTS.replace("SAME", repr(same)))
