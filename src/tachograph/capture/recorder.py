@@ -23,7 +23,7 @@ from tachograph.formats.credentials import redact_headers, redact_url
 from tachograph.model.identity import mint
 from tachograph.seams import context, port
 from tachograph.seams.draws import site_of
-from tachograph.store.spool import Spool, gaps
+from tachograph.store.spool import Spool, first_gap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Recorder:
         self._draws: deque[tuple[int, int, Any]] = deque()
         self._noted: set[tuple[str, str]] = set()
         name = f"{self._run_id}.{self._pid}.{self._entropy(4).hex()}"
-        self._spool = Spool(self._folder, name, public=self._public, on_failure=self._failed)
+        self._spool = Spool(self._folder, name, public=self._public, on_failure=self._write_failed)
         facts = {**self._facts, "pid": self._pid, "parentPid": os.getppid(), "path": context.here().path}
         facts["startedAt"], facts["monotonicNs"] = time_ns(), monotonic_ns()
         self.write(fr.PROCESS, values.encode(facts), 0, 0, 0, 0, 0)
@@ -171,18 +171,21 @@ class Recorder:
         self.write(kind, payload, flags, decision, effect, path, parent)
         return Recording(self, effect, path, decision, parent)
 
-    def _failed(self, fault: BaseException) -> None:
+    def _failed(self, fault: BaseException, *, own: str | None = None) -> None:
         said = f"tachograph: recording stopped ({fault}); the program goes on, the capture says where it ends\n"
         if self._require:
             said = f"tachograph: recording failed ({fault}) and capture is required: stopping\n"
-        elif gaps(self._folder, self._run_id) > 1 or os.environ.get("TACHO_QUIET"):
-            return  # another process of this run has said it
+        elif first_gap(self._folder, self._run_id) not in (None, own) or os.environ.get("TACHO_QUIET"):
+            return  # another process of this run says it
         try:
             os.write(2, said.encode())
         except OSError:
             pass
         if self._require:
             os._exit(3)
+
+    def _write_failed(self, fault: BaseException) -> None:
+        self._failed(fault, own=self._spool.path)
 
     # -- what seams call
 

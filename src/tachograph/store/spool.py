@@ -176,9 +176,17 @@ class Reading:
         self.gap = gap
 
 
-def gaps(folder: str, run_id: str) -> int:
-    """Return how many of a run's spool files a write has failed on (one process of a run tells the user, not each)."""
-    return sum(name.startswith(run_id) and name.endswith(".gap.key") for name in os.listdir(folder))
+def first_gap(folder: str, run_id: str) -> str | None:
+    """Return the first of a run's spool files on which a write failed (its path), None for none.
+
+    That file's process tells the user, and the others do not: a run says one line.
+    """
+    try:
+        names = [name for name in os.listdir(folder) if name.startswith(run_id) and name.endswith(".gap.key")]
+        failed = sorted((os.stat(os.path.join(folder, name)).st_ctime_ns, name) for name in names)
+    except OSError:
+        return None
+    return os.path.join(folder, failed[0][1][: -len(".gap.key")] + ".spool") if failed else None
 
 
 def is_live(path: str) -> bool:

@@ -85,7 +85,7 @@ def parse(words: list[str]) -> tuple[dict[str, str], list[str]]:
 
 def _take_in(store: StoreFolder) -> None:
     """Seal what the run left in the spool; a fault here is said and never becomes the program's exit status."""
-    from tachograph.store.spool import gaps
+    from tachograph.store.spool import first_gap
 
     try:
         from tachograph import library  # here: after the program has ended, its import costs the agent nothing
@@ -94,7 +94,7 @@ def _take_in(store: StoreFolder) -> None:
         for one in taken:
             _say(f"recorded {one}", failed=False)
     except Exception as fault:  # noqa: BLE001 - the program's edge: whatever fails here, its exit status stays its own
-        if isinstance(fault, OSError) and gaps(store.spool, "run_"):
+        if isinstance(fault, OSError) and first_gap(store.spool, "run_"):
             return  # the disk is full, and the recorder has said so
         _say(f"the run is in the spool and not sealed yet ({fault}); the next tacho command tries again", failed=True)
 
