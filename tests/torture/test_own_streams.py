@@ -105,9 +105,13 @@ def test_a_reader_that_leaves(env: dict[str, str]) -> None:
     for each in (words, under(words)):
         process = subprocess.Popen(each, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         assert process.stdout is not None
-        process.stdout.read(100)
-        process.stdout.close()
-        statuses.append(process.wait(timeout=PATIENCE_S))
+        try:
+            process.stdout.read(100)
+            process.stdout.close()
+            statuses.append(process.wait(timeout=PATIENCE_S))
+        finally:
+            process.kill()  # it would write for ever
+            process.wait()
     assert statuses[0] == statuses[1]
 
 
