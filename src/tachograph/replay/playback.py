@@ -47,9 +47,10 @@ class EffectMissed(BaseException):
 class Given:
     """One arrival as a seam sees it."""
 
-    __slots__ = ("_effect", "data", "flags", "how", "kind")
+    __slots__ = ("_effect", "_playback", "data", "flags", "how", "kind")
 
-    def __init__(self, effect: Effect, kind: int, data: bytes, how: str) -> None:
+    def __init__(self, playback: Playback, effect: Effect, kind: int, data: bytes, how: str) -> None:
+        self._playback = playback
         self._effect = effect
         self.kind = kind
         self.data = data
@@ -62,13 +63,8 @@ class Given:
         return effect.status, effect.response_headers, effect.version, effect.reason
 
     def error(self) -> BaseException:
-        """The exception with which the effect ended, made anew."""
-        fault = values.decode(self._effect.error)
-        return (
-            fault
-            if isinstance(fault, BaseException)
-            else RuntimeError(f"the recorded error cannot be restored: {fault!r}")
-        )
+        """The exception with which the effect ended, made anew. Raises EffectMissed where its class is not here."""
+        return self._playback.error_of(self._effect)
 
 
 _KINDS = {"head": fr.HEAD, "chunk": fr.CHUNK, "end": fr.END}
@@ -111,7 +107,7 @@ class Played:
     def _next(self) -> Given:
         arrival = self._effect.arrivals[self._at]
         self._at += 1
-        return Given(self._effect, _KINDS[arrival.kind], arrival.data, self._effect.ended)
+        return Given(self._playback, self._effect, _KINDS[arrival.kind], arrival.data, self._effect.ended)
 
     def close(self) -> None:
         """The program wants no more of it: if the recording went on, that is reported as read less."""
@@ -131,12 +127,11 @@ class StubOf:
 
     __slots__ = ("recorded", "refusal", "status", "stderr", "stdout")
 
-    def __init__(self, effect: Effect) -> None:
+    def __init__(self, effect: Effect, refusal: BaseException | None) -> None:
         self.recorded = True
         self.stdout, self.stderr = effect.output(1), effect.output(2)
         self.status = effect.exit_status or 0
-        fault = values.decode(effect.error) if effect.error else None
-        self.refusal = fault if isinstance(fault, BaseException) else None
+        self.refusal = refusal
 
 
 class Playback:
@@ -278,7 +273,7 @@ class Playback:
         assert effect is not None
         self._served(effect, EXACT, path, [])
         self.order.release(effect)
-        return StubOf(effect)
+        return StubOf(effect, self.error_of(effect) if effect.error else None)
 
     def ask_enter(self, kind: str, name: str, spec: dict[str, Any], inputs: bytes) -> Declared:
         """Return the recorded outcome of a declared effect. Raises EffectMissed if its inputs were not recorded."""
@@ -330,6 +325,14 @@ class Playback:
             [one for one in alike if one.name == name],
         )
         return next((rank[0] for rank in ranks if rank), None)
+
+    def error_of(self, effect: Effect) -> BaseException:
+        """The exception with which an effect ended, made anew. Raises EffectMissed where its class is not here."""
+        fault = values.decode(effect.error)
+        if not isinstance(fault, BaseException):
+            self.unrestorable(effect, repr(fault))
+        assert isinstance(fault, BaseException)
+        return fault
 
     def unrestorable(self, effect: Effect, what: str) -> None:
         """A recorded value cannot be made again here: the step is refused, never answered with something like it."""
