@@ -18,6 +18,7 @@ some_clients = pytest.mark.parametrize(
     ("library", "mode"), [("httpx", "sync"), ("httpx2", "async"), ("openai", "sync"), ("openai", "async")]
 )
 two_clients = pytest.mark.parametrize(("library", "mode"), [("httpx", "async"), ("httpx2", "sync")])
+own_and_sdk = pytest.mark.parametrize(("library", "mode"), [("httpx2", "sync"), ("openai", "async")])
 
 
 @every_client

@@ -10,7 +10,7 @@ import pytest
 from tachograph.testing.scripted import ScriptedServer
 from tests.gauntlet.answers import echo
 from tests.gauntlet.harness import Recorded, different, record, replay, same, tacho, world_in
-from tests.gauntlet.test_calls import some_clients
+from tests.gauntlet.test_calls import own_and_sdk
 
 BOTH = pytest.mark.parametrize("mode", ["sync", "async"])
 
@@ -20,7 +20,7 @@ def executed(recorded: Recorded) -> list[str]:
     return (recorded.world.work / "executed.txt").read_text().split()
 
 
-@some_clients
+@own_and_sdk
 def test_declared_effects_are_served_and_their_functions_not_called(tmp_path: Path, library: str, mode: str) -> None:
     with ScriptedServer(echo) as server:
         recorded = record(tmp_path, "declared.py", library=library, mode=mode, url=server.url)

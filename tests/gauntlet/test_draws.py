@@ -9,12 +9,12 @@ import pytest
 from tachograph.testing.scripted import ScriptedServer
 from tests.gauntlet.answers import echo
 from tests.gauntlet.harness import different, record, replay, same, world_in
-from tests.gauntlet.test_calls import some_clients
+from tests.gauntlet.test_calls import own_and_sdk
 
 ADDED = ("    prompt = drawn()\n", "    time.time()\n    prompt = drawn()\n")
 
 
-@some_clients
+@own_and_sdk
 def test_every_draw_comes_back_so_that_the_prompt_is_the_same(tmp_path: Path, library: str, mode: str) -> None:
     with ScriptedServer(echo) as server:
         recorded = record(tmp_path, "draws.py", library=library, mode=mode, url=server.url)

@@ -10,12 +10,12 @@ import pytest
 from tachograph.testing.scripted import ScriptedServer
 from tests.gauntlet.answers import echo
 from tests.gauntlet.harness import Recorded, different, record, replay, same, tacho, world_in
-from tests.gauntlet.test_calls import some_clients
+from tests.gauntlet.test_calls import own_and_sdk
 
 PROMPTS = ["tide?", "wind?"]
 
 
-@some_clients
+@pytest.mark.parametrize(("library", "mode"), [("httpx", "sync"), ("httpx2", "async"), ("openai", "async")])
 def test_an_edited_system_prompt_is_named_with_both_texts_and_never_answered(
     tmp_path: Path, library: str, mode: str
 ) -> None:
@@ -47,7 +47,7 @@ def test_a_file_that_the_program_only_reads_is_named_where_it_changed(tmp_path: 
     assert [one["path"] for one in replayed["inputsChanged"]] == [str(recorded.world.programs / "lines.txt")]
 
 
-@pytest.mark.parametrize(("library", "mode"), [("httpx", "async"), ("httpx2", "sync"), ("openai", "sync")])
+@own_and_sdk
 def test_a_changed_version_header_is_another_question(tmp_path: Path, library: str, mode: str) -> None:
     world_in(tmp_path).edit("headers.json", json.dumps({"anthropic-version": "2023-06-01"}))
     with ScriptedServer(echo) as server:
@@ -91,7 +91,7 @@ def test_another_exit_status_is_a_difference(tmp_path: Path) -> None:
     assert (first["original"], first["replay"]) == (3, 4)
 
 
-@pytest.mark.parametrize(("library", "mode"), [("httpx", "async"), ("httpx2", "sync"), ("openai", "async")])
+@own_and_sdk
 def test_fewer_calls_than_recorded_are_named_as_never_asked_for(tmp_path: Path, library: str, mode: str) -> None:
     world_in(tmp_path).edit("prompts.json", json.dumps(["tide?", "wind?"]))
     with ScriptedServer(echo) as server:

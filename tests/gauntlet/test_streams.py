@@ -11,7 +11,7 @@ import pytest
 from tachograph.testing.scripted import Reply, Request, ScriptedServer, stream
 from tests.gauntlet.answers import DONE, echo, piece, prompt_of
 from tests.gauntlet.harness import record, replay, same, wait_for, world_in
-from tests.gauntlet.test_calls import MODES, every_client
+from tests.gauntlet.test_calls import MODES, every_client, some_clients
 
 # Cut inside JSON, inside a two-byte, a three-byte and a four-byte character, and between two line ends.
 WHOLE = piece("crème 東京 ") + piece("🛶 ends") + piece("", stop="stop") + DONE
@@ -49,7 +49,7 @@ def test_r21_r24_chunks_cut_anywhere_come_back_as_they_were_and_the_first_is_not
     assert (waited["chunks"], waited["ended"]) == (2, "eof")
 
 
-@every_client
+@some_clients
 def test_r18_a_client_that_stops_at_done_or_after_three_chunks_leaves_a_record_that_says_so(
     tmp_path: Path, library: str, mode: str
 ) -> None:
