@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -288,9 +289,23 @@ def test_what_a_child_writes_right_after_the_programs_end_is_passed_on(report: P
 
 
 def test_everything_written_is_passed_on_however_late_it_is_read(report: Path) -> None:
-    with started(under_us(report, ["head", "-c", "180000", "/dev/zero"]), stdout=subprocess.PIPE) as process:
+    with started(under_us(report, ["head", "-c", "100000", "/dev/zero"]), stdout=subprocess.PIPE) as process:
         time.sleep(1.5)  # longer than the grace after the program's end
-        assert len(process.stdout.read()) == 180_000
+        assert len(process.stdout.read()) == 100_000
+
+
+def test_what_a_program_left_in_its_pipe_is_passed_on_too(report: Path) -> None:
+    program = f"""
+import fcntl, os
+fcntl.fcntl(1, {fcntl.F_SETPIPE_SZ}, 1 << 20)
+for _ in range(2000): os.write(1, bytes(1000))
+"""
+    with started(under_us(report, [PYTHON, "-c", program]), stdout=subprocess.PIPE, pipesize=1 << 20) as process:
+        time.sleep(1.5)
+        size = 0
+        while piece := process.stdout.read1(1 << 20):
+            size += len(piece)
+        assert size == 2_000_000
 
 
 def test_a_signal_ends_us_while_a_dead_programs_output_waits(report: Path) -> None:
@@ -427,6 +442,7 @@ def surroundings(
         "exec 2>&-;",
         "exec <&- >&- 2>&-;",
         "trap '' HUP INT;",
+        "trap '' CHLD USR1;",
         "umask 077; cd /;",
         "exec 9</;",
     ],

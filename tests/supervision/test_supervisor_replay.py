@@ -100,10 +100,15 @@ def test_a_stdin_that_is_not_read_keeps_nobody() -> None:
     assert ending == Ending(0)
 
 
-def test_keys_are_typed_again_line_by_line() -> None:
-    program = python(
-        "import getpass, sys\nprint('one', input('? '))\nprint('two', getpass.getpass())\nprint(sys.stdin.read())"
-    )
+def test_keys_are_typed_again_line_by_line_when_the_program_waits_for_them() -> None:
+    program = python("""
+import getpass, sys, time
+print("one", input("? "))
+until = time.monotonic() + 0.5
+while time.monotonic() < until: pass  # and then getpass discards what was typed too early
+print("two", getpass.getpass())
+print(sys.stdin.read())
+""")
     _, kept = replay(program, kinds=TERMINALS, stdin_bytes=b"bob\x7f\x7fill\rsecret\rrest\r\x04")
     assert kept.out["stdout"] == b"one bill\ntwo secret\nrest\n\n"
     assert kept.out["stderr"].startswith(b"? "), "the prompt is the program's, its echo is not"
@@ -200,9 +205,10 @@ def test_a_program_that_ignores_the_request_is_killed() -> None:
     assert ending == Ending(137, 9, "deadline")
 
 
-def test_a_stopped_program_is_ended_too() -> None:
-    ending, _ = replay(["sh", "-c", "kill -STOP $$"], deadline_s=1.0)
-    assert ending.ended_by == "deadline"
+def test_a_stopped_program_is_ended_too_and_can_say_goodbye() -> None:
+    ending, kept = replay(["sh", "-c", "trap 'echo bye; exit 4' TERM; kill -STOP $$; sleep 60"], deadline_s=1.0)
+    assert ending == Ending(4, ended_by="deadline")
+    assert kept.out["stdout"] == b"bye\n"
 
 
 def is_alive(pid: int) -> bool:

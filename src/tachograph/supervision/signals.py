@@ -67,3 +67,8 @@ class Catcher:
         signal.set_wakeup_fd(self._wakeup_before)
         os.close(self.fd)
         os.close(self._wake)
+
+
+def ignored_children() -> frozenset[int]:
+    """SIGCHLD, if our process was started with it ignored. It is not caught, and the keeper needs it for itself."""
+    return frozenset({signal.SIGCHLD} if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN else ())

@@ -29,7 +29,7 @@ from tachograph.supervision.outflow import Outflow
 from tachograph.supervision.program import Program, refusal_sentence
 from tachograph.supervision.readiness import BROKEN, WRITABLE, Readiness
 from tachograph.supervision.script import Sleep
-from tachograph.supervision.signals import Catcher
+from tachograph.supervision.signals import Catcher, ignored_children
 from tachograph.supervision.streams import Kind, StreamKinds, StreamName, look, plug
 from tachograph.supervision.watching import Guarded, Watcher
 from tachograph.supervision.wiring import Wiring, live, replayed
@@ -132,7 +132,7 @@ class _Supervision:
         own_session = job is None or job.own_session
         program = program._replace(
             files=tuple(wiring.files),
-            ignored=frozenset() if catcher is None else catcher.ignored,
+            ignored=frozenset() if catcher is None else catcher.ignored | ignored_children(),
             caught=frozenset() if catcher is None else catcher.caught,
             own_group=own_session,
             terminal=wiring.controls,
