@@ -152,7 +152,7 @@ def busy() -> tuple[Process, Process]:
     one.call(3, at=17 * SECOND, draws=[2])
     one.chunk(3, at=18 * SECOND)
     for process in (one, two):
-        process.add(fr.ENDED, at=20 * SECOND)
+        process.add(fr.ENDED, values.encode({}), at=20 * SECOND)
     return one, two
 
 
@@ -217,10 +217,19 @@ def test_a_frame_that_does_not_parse_is_left_out_and_named() -> None:
 def test_a_process_without_its_last_frame_is_named_with_when_it_was_last_heard() -> None:
     one, two = Process("0"), Process("1", began=6 * SECOND)
     one.call(1, at=9 * SECOND)
-    two.add(fr.ENDED, at=8 * SECOND)
+    two.add(fr.ENDED, values.encode({}), at=8 * SECOND)
     (tail,) = gather([one.reading(), two.reading()]).tails
     assert "0 (pid 1)" in tail
     assert "4.000 s" in tail
+
+
+def test_a_decision_that_is_opened_twice_is_one_and_it_is_said() -> None:
+    one, two = Process("0"), Process("1")
+    for process in (one, two):
+        process.opens(1, "A", at=7 * SECOND)
+    gathered = gather([one.reading(), two.reading()])
+    assert gathered.decisions == {1: DECISION + "A"}
+    assert any("opened twice" in word for word in gathered.damage)
 
 
 def test_a_spool_that_failed_is_named() -> None:

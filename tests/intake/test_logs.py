@@ -75,7 +75,6 @@ def test_the_cuts_of_a_log_are_those_of_its_frames() -> None:
 
 
 def test_a_decision_without_an_id_is_refused() -> None:
-    one = Process("0")
-    one.add(fr.OPEN, values.encode({"id": "no id"}), at=7 * SECOND, decision=1, path=1)
+    opened = fr.Frame(fr.OPEN, 0, 1, 0, 0, 0, 1, b"", values.encode({"id": "no id"}))
     with pytest.raises(FormatError, match="no id of its own"):
-        split(RUN, gather([one.reading()]))
+        split(RUN, Gathered([opened], 0))
