@@ -121,8 +121,8 @@ def test_any_bytes_are_a_frame_or_a_format_error(data: bytes) -> None:
 def test_the_layout_of_version_1_is_fixed() -> None:
     frame = fr.Frame(fr.CALL, 1, 2, 3, 4, 5, 6, fr.pack_draw(7, 8, 0.5), b"payload")
     assert frame.written().hex() == (
-        "1001020003000000040000000500000006000000000000001500000007000000080000000108000000"
-        "000000000000e03f7061796c6f6164"
+        "100102000000030000000400000005000000060000000000000015000000070000000800000001080000"
+        "00000000000000e03f7061796c6f6164"
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from tachograph.comparison.declared import Declared, compare_declared
 from tachograph.comparison.leaves import ABSENT, Leaf, byte_difference, differences, tree_of
-from tachograph.comparison.requests import Request, compare_requests
+from tachograph.comparison.requests import Request, RequestVerdict, compare_requests
 from tachograph.comparison.severity import BREAKING, severity_of, weight
 from tachograph.formats.credentials import comparable_url
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from tachograph.comparison.requests import RequestVerdict
     from tachograph.comparison.severity import Severity
 
 _MOST_CELLS = 1_000_000  # of the alignment table; beyond it, the middle of two long unlike lists is paired by position
@@ -139,15 +138,11 @@ def _compare_pair(one: ComparedEffect | None, other: ComparedEffect | None) -> l
 
 
 def _judge(one: Request | Declared, other: Request | Declared) -> RequestVerdict:
+    if isinstance(one, Request) and isinstance(other, Request):
+        return compare_requests(one, other)
     if isinstance(one, Declared) and isinstance(other, Declared):
         return compare_declared(one, other)
-    if isinstance(one, Declared) or isinstance(other, Declared):
-        return compare_declared(Declared(one.kind, _name(one)), Declared(other.kind, _name(other)))
-    return compare_requests(one, other)
-
-
-def _name(call: Request | Declared) -> str:
-    return call.name if isinstance(call, Declared) else f"{call.method} {comparable_url(call.url).partition('?')[0]}"
+    return RequestVerdict("different", (), Leaf("/kind", one.kind, other.kind))
 
 
 def _leaves(original: Any, replay: Any, at: str) -> Iterable[Leaf]:

@@ -136,8 +136,6 @@ def _sameness(call: Prepared, candidate: Prepared) -> tuple[bool, bool, bool, bo
 
 def _agreement(one: bytes, other: bytes) -> int:
     """Count the bytes that agree at both ends, less those that only one has in between."""
-    if one == other:
-        return len(one) + 1
     start = common_prefix(one, other)
     agreed = start + common_suffix(one, other, beyond=start)
     return agreed - abs(len(one) - len(other)) // 2

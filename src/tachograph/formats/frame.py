@@ -1,6 +1,6 @@
 """Frames: what a seam hands over, in binary, and how a run of them is written down.
 
-A frame is a 28-byte header, the draws that happened since the frame before it, and a payload whose layout its kind
+A frame is a 30-byte header, the draws that happened since the frame before it, and a payload whose layout its kind
 decides. The same bytes are a spool record (encrypted, one per write), a part of a stored *log* (length-prefixed, in
 time order) and a part of the tape that a replay reads. Invariants:
 
@@ -20,7 +20,7 @@ from tachograph.errors import FormatError
 
 VERSION = 1
 
-HEADER = Struct("<BBHIIIQI")  # kind, flags, decision, effect, path, parent, at_ns, length of the draws section
+HEADER = Struct("<BBIIIIQI")  # kind, flags, decision, effect, path, parent, at_ns, length of the draws section
 LENGTH = Struct("<I")
 _DRAW = Struct("<IIBI")  # site, path, value tag, length of the value
 _FLOAT_DRAW = Struct("<IIBId")

@@ -69,7 +69,8 @@ class Captured:
         answers = [answer for effect in self.effects if (answer := answer_of(effect)) is not None]
         if answers:
             return answers[-1].final_text
-        if self.number == 0 and not any(request_of(effect) for effect in self.effects):
+        seen = self.ended is not None or self.log.streams[1]
+        if self.number == 0 and seen and not any(request_of(effect) for effect in self.effects):
             return self.log.streams[1].decode("utf-8", "backslashreplace")
         return None
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from tachograph.dialects.decoding import decode_content
 from tachograph.intake.reading import plainly
+from tachograph.intake.readings import dialect_of
 from tachograph.library.showing import Mask, error_of
 from tachograph.model.effect import HTTP, SUBPROCESS, Effect
 
@@ -18,7 +19,7 @@ def detail(effect: Effect, *, mask: Mask) -> dict[str, Any]:
     """Return an effect as a JSON object."""
     return {
         "effect": effect.index,
-        "kind": effect.kind,
+        "kind": effect.kind if dialect_of(effect) is None else "model",
         "path": effect.path,
         "startedMs": round(effect.at_ns / 1e6, 3),
         "ended": effect.ended,

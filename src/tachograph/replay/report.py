@@ -7,6 +7,7 @@ paths, drift. After the first miss, later differences are marked as its conseque
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from tachograph.formats import frame as fr
@@ -49,6 +50,7 @@ def judge(
     found = [
         *_unread(outcome),
         *_out_of_order(log, served),
+        *_twice(served),
         *_ends(log, outcome),
         *_outputs(log, outcome),
     ]
@@ -186,6 +188,16 @@ def _out_of_order(log: EffectLog, served: list[tuple[fr.Frame, Any]]) -> list[Di
             items.append(_divergence(path, f"{frame.effect} before {before}", f"{before} before {frame.effect}"))
         last[key] = max(before, frame.effect)
     return items
+
+
+def _twice(served: list[tuple[fr.Frame, Any]]) -> list[DivergenceItem]:
+    """An effect is consumed once: two processes that were each given the same answer are not the recorded run."""
+    counts = Counter(frame.effect for frame, _ in served)
+    return [
+        _divergence(f"/effects/{effect}/consumed", 1, count, effect=effect)
+        for effect, count in sorted(counts.items())
+        if count > 1
+    ]
 
 
 def _ends(log: EffectLog, outcome: Outcome) -> list[DivergenceItem]:

@@ -129,8 +129,21 @@ def _patch_executor(module: ModuleType) -> None:
     executor.submit = submit
 
 
+_forking: list[Place] = []
+
+
+def _before_fork() -> None:
+    _forking[:] = [here().child("p")]
+
+
+def _in_forked_child() -> None:
+    if _forking:
+        _here.set(_forking[0])
+
+
 def install() -> None:
-    """Carry places through tasks, threads and executor items, as each module is imported."""
+    """Carry places through tasks, threads, executor items and forks, as each module is imported."""
+    os.register_at_fork(before=_before_fork, after_in_child=_in_forked_child)
     when_imported("asyncio.base_events", _patch_tasks)
     when_imported("threading", _patch_threads)
     when_imported("concurrent.futures.thread", _patch_executor)

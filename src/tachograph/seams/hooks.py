@@ -10,6 +10,8 @@ Not seen from here, and said so by `doctor`: native code that makes system calls
 
 from __future__ import annotations
 
+import _posixsubprocess
+import os
 import sys
 
 from tachograph.seams import port
@@ -79,9 +81,29 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
             listener.passed(event, _address(args[1]))
 
 
+# Housekeeping of the standard library: it removes shared memory that was left behind and makes no effect of its own.
+_TRACKER = "from multiprocessing.resource_tracker import main"
+
+
+def _guard_fork_exec() -> None:
+    """Note what `multiprocessing` starts by spawn or forkserver: past `subprocess`, and without an audit event."""
+    original = _posixsubprocess.fork_exec
+
+    def fork_exec(args: Any, *rest: Any) -> Any:
+        listener = port.current
+        if listener is not None and not starting.get():
+            words = [os.fsdecode(word) for word in args]
+            if not any(word.startswith(_TRACKER) for word in words):
+                listener.note("process.fork_exec", " ".join(words))
+        return original(args, *rest)
+
+    _posixsubprocess.fork_exec = fork_exec
+
+
 def install() -> None:
     """Add the hook, once per process."""
     global _installed
     if not _installed:
         _installed = True
         sys.addaudithook(_hook)
+        _guard_fork_exec()

@@ -24,7 +24,7 @@ import typer
 from tachograph.cli.commands.replay import as_text
 from tachograph.cli.options import JsonOption, tell
 from tachograph.errors import ExtraMissing, Refused
-from tachograph.library import Store
+from tachograph.library import Store, diagnosing
 from tachograph.testing import local_model
 from tachograph.testing.model_server import ModelServer
 from tachograph.testing.scripted_brain import ScriptedBrain
@@ -130,8 +130,9 @@ def _print(same: bool, edited: dict[str, Any]) -> None:
 
 def _next(folder: Path, bad: str, good: str) -> list[str]:
     place = f"--store {os.path.relpath(folder / '.tachograph')}"
+    tacho = "tacho" if diagnosing.command()[1] else os.path.relpath(Path(sys.executable).with_name("tacho"))
     return [
-        f"tacho show {bad} {place}",
-        f"tacho diff {good} {bad} {place}",
-        f"tacho replay {bad} {place}",
+        f"{tacho} show {bad} {place}",
+        f"{tacho} diff {good} {bad} {place}",
+        f"{tacho} replay {bad} {place}",
     ]

@@ -1,0 +1,51 @@
+"""Processes that the program starts past `subprocess`: seen, or counted as bypassed, and never live in a replay."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tachograph.testing.scripted import Request, ScriptedServer, plain
+from tests.gauntlet.harness import World, tacho, world_in
+
+
+def _back(request: Request) -> object:
+    return plain(request.body)
+
+
+def _record(tmp_path: Path, server: ScriptedServer, how: str) -> tuple[World, bytes]:
+    world = world_in(tmp_path)
+    command = [sys.executable, str(world.programs / "spawning.py"), server.url, how]
+    ran = tacho(world, "run", "--", *command)
+    assert ran.exit_code == 0, ran
+    return world, ran.stdout
+
+
+@pytest.mark.parametrize("how", ["spawn", "forkserver"])
+def test_a_pool_of_fresh_interpreters_is_counted_and_refused_in_a_replay(tmp_path: Path, how: str) -> None:
+    with ScriptedServer(_back) as server:
+        world, _ = _record(tmp_path, server, how)
+        recorded_hits = server.hits
+        bypassed = tacho(world, "show", "last", "--json").json()["coverage"]["bypassed"]
+        assert any(one["what"] == "process.fork_exec" for one in bypassed)
+        answer = tacho(world, "replay", "last", "--json")
+        assert server.hits == recorded_hits == 3
+    if how == "spawn":
+        assert answer.exit_code == 1
+        assert [one["what"] for one in answer.json()["attempts"]][:1] == ["process.fork_exec"]
+    else:  # the fork server is asked over a socket of its own, which is reason enough not to start
+        assert (answer.exit_code, answer.json()["error"]["reason"]) == (3, "unrecorded_boundary")
+
+
+def test_forked_workers_are_recorded_each_on_a_path_of_its_own(tmp_path: Path) -> None:
+    with ScriptedServer(_back) as server:
+        world, _ = _record(tmp_path, server, "fork")
+        recorded_hits = server.hits
+        timeline = tacho(world, "show", "last", "--json").json()["timeline"]
+        answer = tacho(world, "replay", "last", "--json").json()
+        assert server.hits == recorded_hits == 3
+    assert {one["path"].split("/")[1][:1] for one in timeline} == {"p"}
+    assert answer["liveEffects"] == 0
+    assert sorted(one["effect"] for one in answer["unconsumed"]) == []
