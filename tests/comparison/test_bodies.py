@@ -171,6 +171,15 @@ def test_r05_the_boundary_alone_makes_no_difference(shared: Path) -> None:
     assert verdict.first.path == "/file"
 
 
+def test_a_boundary_is_found_among_other_parameters_and_in_quotes() -> None:
+    _, body = _multipart("x", PURPOSE)
+    other = _multipart("y", PURPOSE)
+    for said in ('multipart/form-data; charset=utf-8; boundary="x"', "multipart/form-data;Boundary=x;a=b"):
+        assert compare_bodies(said, body, *other).notes == (BOUNDARY_ONLY,)
+    verdict = compare_bodies("multipart/form-data; boundary=", body, *other)
+    assert verdict.notes == ("compared as bytes: multipart without a boundary",)
+
+
 def test_parts_are_compared_by_their_own_meaning_and_notes_say_which() -> None:
     rewritten = (DATA[0], b'{"a":1}')
     verdict = _two(_multipart("x", PURPOSE, DATA), _multipart("y", PURPOSE, rewritten))

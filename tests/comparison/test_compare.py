@@ -50,7 +50,7 @@ def test_an_edited_prompt_is_the_finding_and_what_follows_is_its_consequence() -
         RUN, [other[0], other[1], RUN[2]], original_outcome=OUTCOME, replay_outcome={**OUTCOME, "exitCode": 1}
     )
     assert not found.equivalent
-    assert [(one.path, one.effect, one.consequence) for one in found.divergences if one.severity == "critical"] == [
+    assert [(one.path, one.effect, one.consequence) for one in found.divergences] == [
         ("/effects/0/body/messages/0/content", 0, False),
         ("/effects/1/inputs/port", 1, True),
         ("/outcome/exitCode", None, True),
@@ -76,7 +76,10 @@ def test_r11_a_renamed_step_is_one_divergence_at_its_name(shared: Path) -> None:
 
 
 def test_a_step_of_another_kind_is_named_by_its_kind() -> None:
-    assert _compare([RUN[1]], [RUN[0]]) == [("/effects/1/kind", "tool", "http", "critical", False)]
+    for answer in (None, {"status": 500}):
+        tool = _tool(1, "tide", answer=answer)
+        assert _compare([tool], [RUN[0]]) == [("/effects/1/kind", "tool", "http", "critical", False)]
+        assert _compare([RUN[0]], [tool]) == [("/effects/0/kind", "http", "tool", "critical", False)]
 
 
 def test_effects_are_matched_within_their_task_path_and_the_order_between_paths_only_informs() -> None:
@@ -92,6 +95,12 @@ def test_an_inserted_effect_does_not_shift_the_others() -> None:
     one = [_tool(number, name) for number, name in enumerate("abcd")]
     other = [_tool(number, name) for number, name in enumerate("abxcd")]
     assert _compare(one, other) == [("/effects/+2", ABSENT, "tool x", "critical", False)]
+    turned = [_tool(0, "b", x=2), _tool(1, "x"), _tool(2, "d")]
+    found = _compare([_tool(0, "a"), _tool(1, "b", x=1), _tool(2, "d")], turned)
+    assert [each[0] for each in found] == ["/effects/0", "/effects/1/inputs/x", "/effects/+1"]
+    later = [_tool(0, "a"), _tool(1, "x"), _tool(2, "b", x=2)]
+    found = _compare([_tool(0, "a"), _tool(1, "b", x=1)], later)
+    assert [(each[0], each[4]) for each in found] == [("/effects/+1", False), ("/effects/1/inputs/x", True)]
     mixed = [_tool(number, name) for number, name in enumerate("bxcyd")]
     assert [each[0] for each in _compare(one, mixed)] == ["/effects/0", "/effects/+1", "/effects/+3"]
 
@@ -126,6 +135,9 @@ def test_an_outcome_differs_leaf_by_leaf_with_both_texts() -> None:
     assert compare_values({"a/b": b"\xff\x00"}, {"a/b": b"\xff\x01"}) == [
         Divergence("/a~1b", Span(1, 2, b"\xff\x00"), Span(1, 2, b"\xff\x01"), "critical")
     ]
+    assert compare_values({"a": "x"}, {"a": b"x"}) == [Divergence("/a", "x", b"x", "critical")]
+    assert compare_values({"a": {}}, {"a": 1}) == [Divergence("/a", {}, 1, "critical")]
+    assert compare_values({"a": 1}, {"a": {}}) == [Divergence("/a", 1, {}, "critical")]
     assert compare_values({"a": b"x"}, {"a": "x"}) == [Divergence("/a", b"x", "x", "critical")]
     assert compare_values([1, b"x"], [1, b"y"]) == [Divergence("/1", b"x", b"y", "critical")]
     assert compare_values({"a": b"x"}, {}) == [Divergence("/a", b"x", ABSENT, "critical")]
@@ -133,9 +145,12 @@ def test_an_outcome_differs_leaf_by_leaf_with_both_texts() -> None:
 
 def test_the_most_severe_comes_first_and_equals_keep_their_order() -> None:
     found = [
-        Divergence(path, 0, 1, severity) for path, severity in [("/a", "minor"), ("/b", "critical"), ("/c", "critical")]
+        Divergence(path, 0, 1, severity)
+        for path, severity in [("/a", "minor"), ("/b", "critical"), ("/d", "minor"), ("/c", "major")]
     ]  # type: ignore[arg-type]
-    assert [(one.path, one.consequence) for one in arranged(found)] == [("/b", False), ("/c", True), ("/a", False)]
+    assert [(one.path, one.consequence) for one in arranged(found)] == [
+        ("/b", False), ("/c", True), ("/a", False), ("/d", False),
+    ]  # fmt: skip
 
 
 def test_two_long_unlike_lists_are_paired_by_position() -> None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tachograph.comparison import headers
-from tachograph.comparison.headers import first_header_difference, is_volatile, significant, without_boundary
+from tachograph.comparison.headers import (
+    first_header_difference,
+    is_volatile,
+    significant,
+    value_of,
+    without_boundary,
+)
 from tachograph.comparison.leaves import ABSENT, Leaf
 
 IGNORED = [
@@ -55,6 +61,12 @@ def test_the_boundary_of_a_multipart_type_does_not_decide_and_the_rest_of_it_doe
     assert first_header_difference([one], [(b"content-type", b"multipart/mixed; boundary=a")]) is not None
     assert without_boundary(b"multipart/related; Boundary=x; type=a/b") == b"multipart/related; type=a/b"
     assert without_boundary(b"text/plain; boundary=x") == b"text/plain; boundary=x"
+
+
+def test_a_header_is_found_by_its_name_in_any_case() -> None:
+    raw = [(b"Host", b"h"), (b"Content-Type", b"a"), (b"content-type", b"b")]
+    assert value_of(raw, b"content-type") == b"a"
+    assert value_of(raw, b"accept") is None
 
 
 def test_many_names_do_not_fill_the_memory() -> None:

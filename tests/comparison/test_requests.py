@@ -104,7 +104,14 @@ def test_a_compressed_body_is_compared_by_what_it_holds() -> None:
     assert compare_requests(one, changed).first == Leaf("/body/a", 1, 2)
     assert compare_requests(call(plain), call(plain + b" ")).level == "meaning"  # not gzip at all: JSON as sent
     assert compare_requests(call(one.body[:-3]), call(other.body[:-3])).level == "different"
+    assert compare_requests(call(one.body + b"junk"), call(other.body + b"jink")).level == "different"
     assert compare_requests(one, call(one.body, b"br")).first == Leaf("/headers/content-encoding", "gzip", "br")
+
+
+def test_a_call_without_a_content_type_or_a_host_is_compared_all_the_same() -> None:
+    bare = Request("http", "POST", "/v1/x", (), b"plain")
+    assert compare_requests(bare, bare._replace(body=b"plaid")).level == "different"
+    assert compare_requests(bare, bare._replace(url="/v1/y")).first == Leaf("/url/path", "/v1/x", "/v1/y")
 
 
 requests = st.builds(

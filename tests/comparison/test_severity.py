@@ -30,3 +30,4 @@ def test_only_critical_and_major_break_a_replay() -> None:
 
 def test_a_caller_may_add_rules_of_its_own() -> None:
     assert severity_of("/mood", rules={**RULES, "/mood": "minor"}) == "minor"
+    assert severity_of("/a/b", rules={"/a/b": "minor", "/a": "major"}) == "minor"

@@ -149,6 +149,31 @@ def test_an_error_in_a_stream_or_body_is_an_error() -> None:
     assert (whole.stop_reason, whole.error) == ("error", ProviderError("overloaded_error", "Overloaded"))
 
 
+def test_what_cannot_be_read_says_why() -> None:
+    assert _read(b"[]", headers=JSON).reasons["final_text"] == "the answer is no JSON object"
+    assert _read(b"", headers=JSON).reasons["final_text"] == "the answer has no body"
+    bare = _read(b"{}", headers=JSON)
+    assert bare.reasons == {
+        "final_text": "the answer holds no text",
+        "usage": "not stated",
+        "stop_reason": "not stated",
+    }
+    streamed = _read(b"data: {broken\n\n" + _stream(TEXT, _text("a")), 500)
+    assert (streamed.stop_reason, streamed.error) == ("error", ProviderError(None, None, "500"))
+    assert streamed.reasons["events"].startswith("event 0: ")
+    stated = _read(_stream({"type": "error", "error": {"type": "t", "message": "m"}}), 500)
+    assert stated.error == ProviderError("t", "m")
+    nameless = _read(_stream({"type": "error"}))
+    assert (nameless.stop_reason, nameless.error) == ("error", ProviderError(None, None))
+    started = {"type": "content_block_start", "index": "x", "content_block": {"type": "text", "text": "no"}}
+    assert (
+        _read(_stream(START, started, {**_text("no"), "index": "x"}, {**_text("no"), "delta": 1}, STOP)).final_text
+        is None
+    )
+    other = {"type": "ping", "message": {"model": "not this"}, "index": 0, "content_block": {}, "delta": {"text": "x"}}
+    assert _read(_stream(START, other, STOP)).model_name == "c-1"
+
+
 def test_r27_an_empty_signature_does_not_become_text() -> None:
     delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": ""}}
     begun = {

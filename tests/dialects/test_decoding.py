@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 
@@ -53,12 +55,16 @@ def test_several_codings_are_undone_from_the_last() -> None:
     assert decode_content(_headers("gzip, br"), twice) == Decoded(BODY)
     assert decode_content(_headers("gzip", "br"), twice) == Decoded(BODY)
     assert decode_content(_headers("identity"), BODY) == Decoded(BODY)
-    assert decode_content([], BODY) == Decoded(BODY)
+    assert decode_content([(b"accept-encoding", b"gzip")], BODY) == Decoded(BODY)
+    for coding in ("br", "zstd", "compress"):
+        assert decode_content(_headers(coding), b"") == Decoded(b"")
 
 
 @pytest.mark.parametrize("coding", ["gzip", "zstd"])
 def test_members_behind_one_another_are_all_decoded(coding: str) -> None:
     assert decode_content(_headers(coding), CODINGS[coding](BODY) + CODINGS[coding](b"more")) == Decoded(BODY + b"more")
+    long = random.Random(7).randbytes(20_000)
+    assert decode_content(_headers(coding), CODINGS[coding](long) * 2) == Decoded(long * 2)
 
 
 @pytest.mark.parametrize("coding", sorted(CODINGS))
@@ -93,4 +99,15 @@ def test_r03_an_empty_body_stays_empty_under_a_gzip_header(shared: Path) -> None
 
 def test_r04_a_coding_without_a_decoder_is_named() -> None:
     assert decode_content(_headers("compress"), b"x").reason == "encoded: compress, not decoded here"
+    script = """
+import sys
+sys.modules.update(brotli=None, brotlicffi=None, zstandard=None)
+from tachograph.dialects.decoding import decode_content
+print([decode_content([(b"content-encoding", coding)], b"x") for coding in (b"br", b"zstd")])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={"PYTHONPATH": ":".join(sys.path)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.count("not decoded here") == 2
     assert decoding._first_module("no_such_module_of_ours") is None

@@ -81,6 +81,7 @@ def test_a_request_that_cannot_be_read_says_why_for_each_field(body: bytes) -> N
     reading = chat.read_request(body)
     assert (reading.model, reading.messages, reading.sampling, reading.tools_json) == (None, (), {}, None)
     assert set(reading.reasons) == {"model", "system_text", "developer_text", "messages", "tools_json", "sampling"}
+    assert (reading.reasons["model"] == "the request is no JSON object") == (body == b"[]")
 
 
 def test_what_was_not_sent_is_none_with_a_reason() -> None:
@@ -144,6 +145,47 @@ def test_calls_without_an_index_are_told_apart_by_their_ids() -> None:
 
     reading = _read(_stream(call("a", "1"), call("b", "2"), call("a", "3"), call(None, "4"), _delta("tool_calls")))
     assert reading.tool_calls == (ToolCall("a", "t", "13"), ToolCall("b", "t", "24"))
+
+
+def test_a_first_call_without_index_or_id_and_a_call_in_the_old_manner_are_read() -> None:
+    bare = _read(_stream(_delta(tool_calls=[{"function": {"name": "t", "arguments": "1"}}]), _delta("tool_calls")))
+    assert bare.tool_calls == (ToolCall(None, "t", "1"),)
+    old = _delta(function_call={"name": "tide", "arguments": "{"}), _delta(function_call={"arguments": "}"})
+    assert _read(_stream(*old, _delta("function_call"))).tool_calls == (ToolCall(None, "tide", "{}"),)
+    asked = b'{"messages": [{"role": "assistant", "function_call": {"name": "tide", "arguments": "{}"}}]}'
+    assert chat.read_request(asked).messages == (
+        Message("assistant", "/messages/0/function_call/arguments", "{}", "tool_call", None, "tide"),
+    )
+
+
+def test_other_choices_do_not_run_into_the_first() -> None:
+    call = [{"index": 0, "id": "x", "function": {"name": "other", "arguments": "{}"}}]
+    reading = _read(
+        _stream(
+            _delta(index=1, tool_calls=call, refusal="no", reasoning="hm"),
+            _delta("stop", 1),
+            _delta(content="a"),
+            _delta("stop"),
+        )
+    )
+    assert (reading.tool_calls, reading.refusal_text, reading.reasoning_text) == ((), None, None)
+    assert reading.final_text == "a"
+    odd = {"choices": [{"index": "x", "delta": {"content": "b"}}]}
+    assert _read(_stream(odd, _delta(content="a"), _delta("stop"))).other_texts == ()
+
+
+def test_an_event_that_cannot_be_read_is_named() -> None:
+    reading = _read(b"data: {broken\n\n" + _stream([], _delta(content="a"), _delta("stop")))  # type: ignore[arg-type]
+    assert reading.final_text == "a"
+    assert reading.reasons["events"].startswith("event 0: Expecting")
+    assert reading.reasons["events"].endswith("event 1: no object")
+
+
+def test_a_stream_under_an_error_status_is_an_error() -> None:
+    reading = _read(_stream(_delta(content="a")), 500)
+    assert (reading.stop_reason, reading.error) == ("error", ProviderError(None, None, "500"))
+    stated = _read(b'data: {"error": {"type": "t", "message": "m"}}\n\n', 500)
+    assert stated.error == ProviderError("t", "m")
 
 
 def test_a_stream_that_is_cut_keeps_its_text_and_invents_no_stop() -> None:

@@ -158,6 +158,47 @@ def test_a_refusal_is_told_apart_from_the_text() -> None:
     assert (reading.refusal_text, reading.final_text) == ("No.", None)
 
 
+def test_what_cannot_be_read_says_why() -> None:
+    assert _read(b"[]", headers=JSON).reasons["final_text"] == "the answer is no JSON object"
+    assert _read(b"", headers=JSON).reasons["final_text"] == "the answer has no body"
+    assert _read(b"<html>", 502, [(b"content-type", b"text/html")]).error == ProviderError(None, None, "502")
+    bare = _read(b"{}", headers=JSON)
+    assert (bare.stop_reason, bare.provider_stop) == (None, None)
+    assert bare.reasons == {
+        "final_text": "the answer holds no text",
+        "usage": "not stated",
+        "stop_reason": "not stated",
+    }
+    failed = _read(json.dumps(_whole(status="failed", error=None)).encode(), headers=JSON)
+    assert (failed.stop_reason, failed.error) == ("error", None)
+    streamed = _read(b"data: {broken\n\n" + _stream(CREATED), 500)
+    assert (streamed.stop_reason, streamed.error) == ("error", ProviderError(None, None, "500"))
+    assert streamed.reasons["events"].startswith("event 0: ")
+
+
+def test_deltas_of_every_kind_are_told_apart() -> None:
+    def delta(kind: str, index: Any, text: str, **place: Any) -> dict[str, Any]:
+        return {"type": f"response.{kind}.delta", "output_index": index, "delta": text, **place}
+
+    search = {"type": "response.output_item.added", "output_index": 3, "item": {"type": "web_search_call", "id": "w"}}
+    reading = _read(
+        _stream(
+            CREATED, delta("reasoning_summary_text", 0, "one", summary_index=0), search,
+            delta("reasoning_summary_text", 0, "two", summary_index=1), delta("refusal", 1, "No."),
+            delta("output_text", 2, "Yes."), delta("output_text", "x", "lost"),
+            delta("output_text", 2, "lost", content_index="y"),
+            delta("custom_tool_call_input", 4, "free text"),
+        )
+    )  # fmt: skip
+    assert (reading.reasoning_text, reading.refusal_text, reading.final_text) == ("one\n\ntwo", "No.", "Yes.")
+    assert reading.tool_calls == (ToolCall(None, "custom_tool_call", "free text"),)
+    assert reading.provider_calls == (ToolCall("w", "web_search_call", None),)
+    reasoned = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "hm"}, {"type": "other"}]}
+    shown = {"type": "image_generation_call", "id": "i", "content": [{"type": "output_text", "text": "not said"}]}
+    whole = _read(json.dumps(_whole(reasoned, shown, _message("hi"))).encode(), headers=JSON)
+    assert (whole.reasoning_text, whole.final_text) == ("hm", "hi")
+
+
 @given(
     junk,
     st.sampled_from(

@@ -56,12 +56,19 @@ def test_a_cr_and_an_lf_in_two_chunks_are_one_line_end() -> None:
         Event("message", "1\n2"),
         Event("message", "3"),
     ]
+    assert read_events([b"data: 1\r", b"", b"\ndata: 2\n\n"]) == [Event("message", "1\n2")]
+
+
+def test_an_id_lasts_until_the_next_and_holds_no_zero() -> None:
+    events = read_events([b"foo: 3\nid: 1\ndata: a\n\nid: x\0y\nretry: 5\ndata: b\n\nid: 2\ndata: c\n\n"])
+    assert [event.last_id for event in events] == ["1", "1", "2"]
 
 
 def test_comments_and_unknown_fields_say_nothing_and_an_event_needs_data() -> None:
     assert read_events([b": ping\n\nevent: x\n\nfoo: 1\ndata\nid: 9\n\n: end\n\n"]) == [Event("message", "", "9")]
     assert read_events([b"data:  two spaces\n\n"]) == [Event("message", " two spaces")]
     assert read_events([b"\xef\xbb", b"\xbfdata: 1\n\n"]) == [Event("message", "1")]
+    assert read_events([b"\xef\xbb\xbf"]) == []
 
 
 def test_what_follows_the_last_blank_line_is_marked() -> None:

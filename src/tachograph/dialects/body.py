@@ -56,7 +56,7 @@ def _is_stream(content_type: str, body: bytes) -> bool:
 
 def _shorter_than_said(headers: Headers, wire: bytes) -> bool:
     said = header(headers, b"content-length")
-    return bool(wire) and said.isdecimal() and len(wire) < int(said)
+    return said.isdecimal() and len(wire) < int(said)
 
 
 def event_documents(events: list[Event], damaged: list[str]) -> Iterable[tuple[Event, JsonText]]:
