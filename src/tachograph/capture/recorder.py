@@ -37,7 +37,7 @@ DRAWS_WAIT = 512  # draws kept in memory at most: they ride in the next frame, a
 class Recording:
     """One effect under way. The first `end` or `exited` counts."""
 
-    __slots__ = ("_decision", "_effect", "_ended", "_parent", "_path", "_recorder")
+    __slots__ = ("_decision", "_effect", "_ended", "_parent", "_path", "_recorder", "_signalled")
 
     def __init__(self, recorder: Recorder, effect: int, path: int, decision: int, parent: int) -> None:
         self._recorder = recorder
@@ -46,6 +46,7 @@ class Recording:
         self._decision = decision
         self._parent = parent
         self._ended = False
+        self._signalled = 0
 
     @property
     def effect(self) -> int:
@@ -89,11 +90,15 @@ class Recording:
             fault = b"" if error is None else values.encode(error)
             self._write(fr.LEAVE, fr.fields(how.encode(), fault, value))
 
+    def signalled(self) -> None:
+        """The program is about to send a signal to the one that it started: it does not end by itself any more."""
+        self._signalled = 1
+
     def exited(self, status: int) -> None:
-        """Keep the status with which a started program ended."""
+        """Keep the status with which a started program ended, and whether a signal had been sent to it."""
         if not self._ended:
             self._ended = True
-            self._write(fr.EXITED, fr.fields(b"%d" % status))
+            self._write(fr.EXITED, fr.fields(b"%d" % status), self._signalled)
 
 
 class Recorder:
@@ -213,7 +218,7 @@ class Recorder:
 
     def spawn(self, command: dict[str, Any]) -> Recording:
         """A program is about to be started."""
-        return self._start(fr.SPAWN, values.encode(command))
+        return self._start(fr.SPAWN, values.encode(command), 1 if command["streams"][0] == "pipe" else 0)
 
     def enter(self, kind: str, name: str, spec: dict[str, Any], inputs: bytes) -> Recording:
         """A declared effect begins."""

@@ -130,7 +130,7 @@ def _started(frame: fr.Frame, path: str) -> Effect:
         return effect
     if frame.kind == fr.SPAWN:
         effect = _effect(SUBPROCESS, frame, path)
-        effect.command = values.decode(frame.payload)
+        effect.command, effect.body_complete = values.decode(frame.payload), not frame.flags & 1
         return effect
     (kind, name, spec, inputs), _ = fr.unpack_fields(frame.payload)
     effect = _effect(kind.decode(), frame, path)
@@ -177,7 +177,7 @@ def _leave(effect: Effect, frame: fr.Frame) -> None:
 
 def _exited(effect: Effect, frame: fr.Frame) -> None:
     effect.exit_status = int(fr.unpack_fields(frame.payload)[0][0])
-    effect.ended = "exited"
+    effect.ended = "cut_off" if frame.flags & 1 else "exited"  # ended by a signal that the program had sent
     effect.arrivals.append(Arrival(END, frame.at_ns))
 
 

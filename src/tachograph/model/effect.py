@@ -55,7 +55,7 @@ class Effect:
         self.library = self.method = self.url = ""
         self.headers: Headers = []
         self.tags: list[tuple[str, bytes]] = []
-        self.body = b""
+        self.body = b""  # of a started program: what it was fed
         self.body_complete = True
         self.status = 0
         self.version = self.reason = b""

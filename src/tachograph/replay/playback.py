@@ -26,6 +26,7 @@ from tachograph.formats import values
 from tachograph.formats.credentials import redact_headers, redact_url
 from tachograph.model.effect import HTTP, SUBPROCESS, Effect
 from tachograph.replay.ordering import Order
+from tachograph.replay.stub import StubOf
 from tachograph.seams import context, port
 from tachograph.seams.draws import site_of
 
@@ -120,18 +121,6 @@ def block_for_ever() -> None:
     gate.acquire()
     while not gate.acquire(timeout=3600):
         pass
-
-
-class StubOf:
-    """A started program as recorded, for the subprocess seam."""
-
-    __slots__ = ("recorded", "refusal", "status", "stderr", "stdout")
-
-    def __init__(self, effect: Effect, refusal: BaseException | None) -> None:
-        self.recorded = True
-        self.stdout, self.stderr = effect.output(1), effect.output(2)
-        self.status = effect.exit_status or 0
-        self.refusal = refusal
 
 
 class Playback:
@@ -273,7 +262,7 @@ class Playback:
         assert effect is not None
         self._served(effect, EXACT, path, [])
         self.order.release(effect)
-        return StubOf(effect, self.error_of(effect) if effect.error else None)
+        return StubOf(self, effect, self.error_of(effect) if effect.error else None)
 
     def ask_enter(self, kind: str, name: str, spec: dict[str, Any], inputs: bytes) -> Declared:
         """Return the recorded outcome of a declared effect. Raises EffectMissed if its inputs were not recorded."""
@@ -325,6 +314,11 @@ class Playback:
             [one for one in alike if one.name == name],
         )
         return next((rank[0] for rank in ranks if rank), None)
+
+    def fed_otherwise(self, effect: Effect, leaf: dict[str, str]) -> None:
+        """A program is fed other input than the recorded one: a miss."""
+        call = {"kind": effect.kind, "endpoint": effect.summary}
+        self._miss({"call": call, "path": context.here().path, "nearest": effect.index, "firstDifference": leaf})
 
     def error_of(self, effect: Effect) -> BaseException:
         """The exception with which an effect ended, made anew. Raises EffectMissed where its class is not here."""

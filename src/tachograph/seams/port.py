@@ -37,6 +37,9 @@ if TYPE_CHECKING:
         def end(self, how: str, error: BaseException | None = None) -> None:
             """The effect ended so; later calls change nothing."""
 
+        def signalled(self) -> None:
+            """The program is about to send a signal to the one that it started."""
+
         def exited(self, status: int) -> None:
             """A started program ended with this status, as `subprocess` counts it."""
 
@@ -147,6 +150,22 @@ if TYPE_CHECKING:
         status: int
         refusal: BaseException | None
         recorded: bool
+        until_signalled: bool
+
+        def part(self, data: bytes) -> None:
+            """The program feeds it this. Raises the miss if the recorded one was fed something else."""
+
+        def sent(self) -> None:
+            """The program has fed it all. Raises the miss if the recorded one was fed more."""
+
+        def chunk(self, data: bytes, stream: int = 0) -> None:
+            """The program reads what the stub plays."""
+
+        def signalled(self) -> None:
+            """The program sends it a signal."""
+
+        def exited(self, status: int) -> None:
+            """The stub has ended."""
 
 
 EOF_, ERROR, CUT_OFF, CLOSED_EARLY, OPEN_AT_END, RETURNED = (

@@ -1,8 +1,10 @@
 """The seam of started programs: `subprocess.Popen`, and everything that stands on it.
 
-A started program is one effect: its arguments, what it was fed, what it wrote, how it ended. What it wrote is handed
-over where the parent reads it (the pipe's own reads, `communicate`, asyncio's transport). In a replay another program
-is not started: a stub plays its recorded output and status (`openai` asks `uname -p`, so even a plain SDK needs this).
+A started program is one effect: its arguments, what it was fed, what it wrote, how it ended. What it is fed and what it
+wrote are handed over where the parent writes and reads it (the pipe's own writes and reads, `communicate`, asyncio's
+transport). In a replay another program is not started: a stub plays its recorded output and status (`openai` asks
+`uname -p`, so even a plain SDK needs this), and whoever listens hears what it is fed, so that other input gets no old
+answer. A program that its parent ended by a signal is not over before the parent sends one again.
 
 Ways to start a program that do not pass here (`os.system`, `posix_spawn`, `exec`) are noted by `seams.hooks`.
 """
@@ -28,6 +30,12 @@ starting: ContextVar[bool] = ContextVar("tachograph_starting", default=False)
 # path, since dash knows descriptors of one digit only.
 _DRAIN = "{{ cat <&{spare} >/dev/null 2>&1 & }} {spare}<&0; "
 _SCRIPT = "{drain}cat /dev/fd/{out} 2>&- & exec >&-; cat /dev/fd/{err} >&2; exec 2>&-; wait $!; {ending}"
+# One that its parent ended by a signal keeps its streams and goes on until a signal comes, then ends as it did.
+_UNTIL_SIGNALLED = (
+    "{drain}trap '{ending}' {numbers}; cat /dev/fd/{out} 2>&- & cat /dev/fd/{err} >&2; "
+    "while :; do sleep 1 >&- 2>&- & wait $!; done"
+)
+_SIGNALS = frozenset((1, 2, 3, 10, 12, 15))  # hangup, interrupt, quit, user 1 and 2, terminate
 
 
 class _TappedPipe(io.FileIO):
@@ -54,6 +62,47 @@ class _TappedPipe(io.FileIO):
         if data:
             self._exchange.chunk(data, self._stream)
         return data
+
+
+class _FedPipe(io.FileIO):
+    """The parent's end of a child's input pipe: hands over what the child was fed, and that it was all."""
+
+    def __init__(self, fd: int, exchange: Any) -> None:
+        super().__init__(fd, "wb")
+        self._exchange, self.whole = exchange, True
+
+    def write(self, data: Any) -> int:
+        try:
+            count = super().write(data)
+        except OSError:  # the child has closed its end: what is missing was never fed
+            self.whole = False
+            raise
+        self._exchange.part(bytes(memoryview(data).cast("B")[:count]))
+        return count
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            if self.whole:
+                self._exchange.sent()
+
+
+def _tap_input(process: Any, exchange: Any, size: int) -> None:
+    file = process.stdin
+    if file is None:
+        return
+    text = file if isinstance(file, io.TextIOWrapper) else None
+    settings: dict[str, Any] = {} if text is None else {
+        "encoding": text.encoding, "errors": text.errors, "line_buffering": text.line_buffering, "write_through": True,
+    }  # fmt: skip
+    binary = text.detach() if text is not None else file
+    raw = binary.detach() if isinstance(binary, io.BufferedWriter) else binary
+    fed: Any = _FedPipe(os.dup(raw.fileno()), exchange)
+    process._tachograph_fed = fed
+    raw.close()
+    if isinstance(binary, io.BufferedWriter):
+        fed = io.BufferedWriter(fed, size) if size > 1 else io.BufferedWriter(fed)
+    process.stdin = fed if text is None else io.TextIOWrapper(fed, **settings)
 
 
 def _tap(process: Any, name: str, exchange: port.Exchange, stream: int) -> None:
@@ -105,7 +154,11 @@ def _stub(stub: port.Stub, options: dict[str, Any], streams: list[str]) -> tuple
     ending = f"exit {stub.status}" if stub.status >= 0 else f"kill -{-stub.status} $$"
     spare = next(number for number in (3, 4, 5) if number not in numbers)
     drain = _DRAIN.format(spare=spare) if streams[0] == "pipe" else ""
-    script = _SCRIPT.format(drain=drain, out=numbers[0], err=numbers[1], ending=ending)
+    names = {"drain": drain, "out": numbers[0], "err": numbers[1]}
+    script = _SCRIPT.format(**names, ending=ending)
+    if stub.until_signalled:  # ended by a signal: all others are ignored
+        ending, trapped = (ending, _SIGNALS) if stub.status >= 0 else ("", _SIGNALS - {-stub.status})
+        script = _UNTIL_SIGNALLED.format(**names, ending=ending, numbers=" ".join(map(str, sorted(trapped))))
     options["pass_fds"] = (*options.get("pass_fds", ()), *numbers)
     options["shell"], options["executable"], options["close_fds"] = False, None, True
     options["env"] = {"PATH": os.defpath}
@@ -131,6 +184,7 @@ def _named(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[s
 def _patch(module: ModuleType) -> None:
     popen = module.Popen
     start, communicate, ended = popen.__init__, popen._communicate, popen._handle_exitstatus
+    send_signal = popen.send_signal
 
     def __init__(self: Any, args: Any, *rest: Any, **kwargs: Any) -> None:
         listener = port.current
@@ -161,6 +215,7 @@ def _patch(module: ModuleType) -> None:
         self._tachograph = exchange  # not before: a start that fails has an exit status of its own making
         _tap(self, "stdout", exchange, 1)
         _tap(self, "stderr", exchange, 2)
+        _tap_input(self, exchange, options.get("bufsize", -1))
 
     def _play(self: Any, stub: port.Stub, options: dict[str, Any], streams: list[str]) -> None:
         args, numbers = _stub(stub, options, streams)
@@ -171,11 +226,17 @@ def _patch(module: ModuleType) -> None:
             starting.reset(token)
             for number in numbers:
                 os.close(number)
+        self._tachograph = stub
+        _tap_input(self, stub, options.get("bufsize", -1))
 
     def _communicate(self: Any, *args: Any, **kwargs: Any) -> Any:
-        # With two pipes it reads the descriptors itself, past our taps, into lists that it leaves behind.
+        # With two pipes it reads and writes the descriptors itself, past our taps; what passed stands in lists and
+        # offsets that it leaves behind.
         exchange = self.__dict__.get("_tachograph")
-        seen = _lengths(self)
+        seen, offset = _lengths(self), self.__dict__.get("_input_offset", 0)
+        fed = self.__dict__.get("_tachograph_fed")
+        if fed is not None:
+            whole, fed.whole = fed.whole, False
         try:
             return communicate(self, *args, **kwargs)
         finally:
@@ -184,6 +245,13 @@ def _patch(module: ModuleType) -> None:
                     parts = getattr(self, "_fileobj2output", {}).get(file)
                     for part in (parts or [])[seen.get(stream, 0) :]:
                         exchange.chunk(part, stream)
+            if fed is not None:
+                given, now = self.__dict__.get("_input") or b"", self.__dict__.get("_input_offset", 0)
+                if now > offset:
+                    exchange.part(bytes(given[offset:now]))
+                fed.whole = whole and now < len(given)
+                if whole and not fed.whole:
+                    exchange.sent()
 
     def _handle_exitstatus(self: Any, *args: Any, **kwargs: Any) -> None:
         ended(self, *args, **kwargs)
@@ -191,8 +259,15 @@ def _patch(module: ModuleType) -> None:
         if exchange is not None and self.returncode is not None:
             exchange.exited(self.returncode)
 
+    def signalled(self: Any, sig: int) -> None:
+        exchange = self.__dict__.get("_tachograph")
+        if exchange is not None and sig and self.returncode is None:
+            exchange.signalled()
+        send_signal(self, sig)
+
     __init__.__wrapped__ = start  # type: ignore[attr-defined]
     popen.__init__, popen._communicate, popen._handle_exitstatus = __init__, _communicate, _handle_exitstatus
+    popen.send_signal = signalled
 
 
 def _lengths(process: Any) -> dict[int, int]:
@@ -219,7 +294,30 @@ def _patch_asyncio(module: ModuleType) -> None:
     transport._pipe_data_received, transport._process_exited = _pipe_data_received, _process_exited
 
 
+def _patch_asyncio_input(module: ModuleType) -> None:
+    transport = module._UnixWritePipeTransport
+    write, close = transport.write, transport.write_eof
+
+    def exchange_of(self: Any) -> Any:
+        return getattr(getattr(getattr(self._protocol, "proc", None), "_proc", None), "_tachograph", None)
+
+    def write_watched(self: Any, data: Any) -> None:
+        exchange = exchange_of(self)
+        if exchange is not None and data:
+            exchange.part(bytes(data))
+        write(self, data)
+
+    def write_eof_watched(self: Any) -> None:
+        exchange = exchange_of(self)
+        if exchange is not None and not self._closing:
+            exchange.sent()
+        close(self)
+
+    transport.write, transport.write_eof = write_watched, write_eof_watched
+
+
 def install() -> None:
-    """Watch `subprocess` and asyncio's transport, each when the program imports it."""
+    """Watch `subprocess` and asyncio's transports, each when the program imports it."""
     when_imported("subprocess", _patch)
+    when_imported("asyncio.unix_events", _patch_asyncio_input)
     when_imported("asyncio.base_subprocess", _patch_asyncio)
