@@ -304,3 +304,101 @@ def test_what_was_read_is_in_the_spool_before_the_program_has_it(tmp_path: Path)
     (effect,) = recorded.log.effects
     assert (effect.output(1), effect.ended) == (b"first\n", "open_at_end")
     assert fr.EXITED not in [frame.kind for frame in recorded.frames]
+
+
+# --- what it is fed ---------------------------------------------------------------------------------------------------
+
+FEEDS = {
+    "run": "print(run(['cat'], input=b'one QUESTION', stdout=PIPE).stdout)",
+    "both pipes": "print(run(['cat'], input='one QUESTION', capture_output=True, text=True).stdout)",
+    "written": """
+p = Popen(["cat"], stdin=PIPE, stdout=PIPE, text=True)
+p.stdin.write("one "); p.stdin.flush(); p.stdin.write("QUESTION"); p.stdin.close()
+print(p.stdout.read(), p.wait())
+""",
+    "unbuffered": """
+p = Popen(["cat"], stdin=PIPE, stdout=PIPE, bufsize=0)
+p.stdin.write(b"one "); p.stdin.write(b"QUESTION"); p.stdin.close()
+print(p.stdout.read(), p.wait())
+""",
+    "asyncio": """
+import asyncio
+async def main():
+    p = await asyncio.create_subprocess_exec("cat", stdin=PIPE, stdout=PIPE)
+    print((await p.communicate(b"one QUESTION"))[0])
+asyncio.run(main())
+""",
+}
+
+
+@pytest.mark.parametrize("feed", FEEDS)
+def test_other_input_gets_no_old_answer(tmp_path: Path, feed: str) -> None:
+    session = Session(tmp_path, WRITER + FEEDS[feed])
+    recorded = session.record()
+    assert "one QUESTION" in recorded.out
+    (effect,) = recorded.log.effects
+    assert (effect.body, effect.body_complete) == (b"one QUESTION", True)
+    again = recorded.replay()
+    assert again.out == recorded.out
+    assert again.clean
+    for other in ("one ANSWER!!", "one QUESTION more", "one "):
+        session.rewrite(WRITER + FEEDS[feed].replace("one QUESTION", other).replace("QUESTION", other[4:]))
+        replayed = recorded.replay()
+        assert "one " not in replayed.ended.out
+        (miss, *_) = replayed.misses
+        assert miss["call"] == {"kind": "subprocess", "endpoint": "cat"}
+        assert miss["firstDifference"]["path"] == "/stdin"
+        assert miss["firstDifference"]["recorded"] == "one QUESTION"
+
+
+def test_a_program_that_stops_reading_its_input_is_no_difference(tmp_path: Path) -> None:
+    recorded = Session(tmp_path, WRITER + """
+print(run(["head", "-c", "3"], input=b"x" * 3_000_000, stdout=PIPE).stdout)
+print(run(["sh", "-c", "head -c 3; echo err >&2"], input=b"y" * 3_000_000, capture_output=True))
+""").record()  # fmt: skip
+    assert [effect.body_complete for effect in recorded.log.effects] == [False, False]
+    replayed = recorded.replay()
+    assert replayed.out == recorded.out
+    assert replayed.misses == []
+
+
+# --- time-outs and signals --------------------------------------------------------------------------------------------
+
+SIGNALLED = """
+def handles(code):
+    return ["sh", "-c", f"trap '{code}' TERM; echo ready; while :; do sleep 0.05; done"]
+try:
+    run(["sleep", "60"], timeout=0.3, capture_output=True)
+except subprocess.TimeoutExpired as fault:
+    print(fault)
+p = Popen(handles("echo bye; exit 3"), stdout=PIPE, text=True)
+print(p.stdout.readline()); p.terminate(); print(p.stdout.read(), p.wait())
+p = Popen(handles(":"), stdout=PIPE, text=True)
+print(p.stdout.readline()); p.terminate()
+try:
+    p.wait(timeout=0.3)
+except subprocess.TimeoutExpired:
+    p.kill()
+print(p.wait())
+import asyncio
+async def main():
+    p = await asyncio.create_subprocess_exec("sleep", "60", stdout=PIPE)
+    try:
+        await asyncio.wait_for(p.communicate(), 0.3)
+    except TimeoutError:
+        p.terminate()
+    print(await p.wait())
+asyncio.run(main())
+"""
+
+
+def test_a_time_out_runs_out_in_a_replay_too_and_a_signal_ends_what_it_ended(tmp_path: Path) -> None:
+    session = Session(tmp_path, WRITER + SIGNALLED)
+    recorded = session.record()
+    assert recorded.out == session.plain().out
+    assert [(effect.ended, effect.exit_status) for effect in recorded.log.effects] == [
+        ("cut_off", -9), ("cut_off", 3), ("cut_off", -9), ("cut_off", -15),
+    ]  # fmt: skip
+    replayed = recorded.replay(limit_s=30)
+    assert replayed.out == recorded.out
+    assert replayed.clean
