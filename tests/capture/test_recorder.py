@@ -244,7 +244,7 @@ def test_a_place_that_the_child_inherits_is_named_anew_in_its_file(tmp_path: Pat
     """).record()  # fmt: skip
     assert recorded.gathered.damage == []
     kinds = sorted((draw.site[0], draw.path) for draw in recorded.log.draws)
-    assert kinds == [("time.time", "0"), ("time.time", "0/t1"), ("time.time_ns", "0/t1"), ("time.time_ns", "0/t1")]
+    assert kinds == [("time.time", "0"), ("time.time", "0/t1"), ("time.time_ns", "0/t1"), ("time.time_ns", "0/t1/p1")]
 
 
 def test_a_pool_of_forked_processes_is_recorded(tmp_path: Path) -> None:

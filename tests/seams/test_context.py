@@ -147,6 +147,23 @@ for thread in threads: thread.join()
     assert found == {"a": "0/t1/a1", "b": "0/t2/a1"}
 
 
+def test_a_forked_process_stands_below_whatever_forked_it(tmp_path: Path) -> None:
+    found = said(tmp_path, """
+import os
+def forked(name):
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write, here().encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    said[name] = [os.read(read, 99).decode(), here()]
+forked("first"); forked("second")
+thread = threading.Thread(target=forked, args=("in a thread",)); thread.start(); thread.join()
+""")  # fmt: skip
+    assert found == {"first": ["0/p1", "0"], "second": ["0/p2", "0"], "in a thread": ["0/t1/p1", "0/t1"]}
+
+
 def test_coroutines_handed_to_another_threads_loop_are_tasks_of_it(tmp_path: Path) -> None:
     found = said(tmp_path, """
 async def one(name):

@@ -162,6 +162,28 @@ def test_started_programs_are_claimed_by_their_seam(tmp_path: Path) -> None:
     assert recorded.notes() == []
 
 
+SPAWNS = """
+import multiprocessing
+def work(number):
+    return number + 1
+if __name__ == "__main__":
+    try:
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            print(pool.map(work, [1, 2]))
+    except PermissionError as fault:
+        print("refused")
+"""
+
+
+def test_a_process_that_multiprocessing_spawns_is_noted_and_in_a_replay_refused(tmp_path: Path) -> None:
+    recorded = Session(tmp_path, SPAWNS).record()
+    assert recorded.out == "[2, 3]\n"
+    assert [what for what, _ in recorded.notes()] == ["process.fork_exec"]
+    replayed = recorded.replay()
+    assert replayed.out == "refused\n"
+    assert {attempt["what"] for attempt in replayed.attempts} == {"process.fork_exec"}
+
+
 def test_a_closed_world_was_probed_from_inside_before_the_program_began(tmp_path: Path) -> None:
     replayed = Session(tmp_path, "print('started')").record().replay()
     (ready,) = [said for _, said in replayed.said(64)]
