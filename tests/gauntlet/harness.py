@@ -27,6 +27,7 @@ from typing import Any
 import pytest
 
 from tachograph import Store
+from tachograph.library.store import _Opened
 from tachograph.testing.scripted import ScriptedServer
 
 AGENTS = Path(__file__).parent / "agents"
@@ -67,6 +68,15 @@ class World:
     def edit(self, name: str, text: str) -> None:
         """Write a file beside the programs."""
         (self.programs / name).write_text(text, encoding="utf-8")
+
+    def content(self) -> dict[Path, bytes]:
+        """What is kept of the newest run, opened with the store's own keys. No public view gives it unmasked."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XDG_CONFIG_HOME", str(self.config))
+            store = Store(self.store)
+            with _Opened(store._folder, store._keyring) as opened:
+                logs = opened.captured(opened.find("last")).logs
+        return {Path(f"log {number}"): log for number, log in enumerate(logs)}
 
     def files(self) -> dict[Path, bytes]:
         """Every file of the store and of the config folder, as it lies on disk now."""

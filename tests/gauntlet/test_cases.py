@@ -81,7 +81,7 @@ def test_r20_line_separators_inside_an_event_cut_nothing(tmp_path: Path) -> None
     assert call["stopReason"] == "end_turn"
     for wanted in ("four", SEPARATED):
         hits = recorded.shown("--grep", wanted)["grep"]
-        assert any(wanted in hit["line"] for hit in hits), hits
+        assert [SEPARATED in hit["line"] for hit in hits if "answer" in hit["where"]] == [True], hits
 
 
 def test_r21_the_text_of_characters_split_over_chunks_is_read_exactly(tmp_path: Path) -> None:
@@ -125,6 +125,32 @@ def test_r31_one_get_in_the_replay_of_an_empty_recording_opens_no_socket_and_cre
     assert miss["nearest"] is None
     after = {file for file in world.folder.rglob("*") if "__pycache__" not in str(file)}
     assert {file.name for file in after - before} == {"calls.json"}
+
+
+def test_r31_a_connection_past_every_client_is_refused_and_told(tmp_path: Path) -> None:
+    world = world_in(tmp_path)
+    world.edit("reach.txt", "no")
+    with ScriptedServer(echo) as server:
+        recorded = record(tmp_path, "reaches.py", port=server.port)
+        same(recorded, replay(recorded, server=server))
+        world.edit("reach.txt", "yes")
+        replayed = replay(recorded, server=server)
+    different(replayed)
+    (attempt,) = replayed["attempts"]
+    assert (attempt["what"], attempt["where"]) == ("socket.connect", f"127.0.0.1:{server.port}")
+    assert replayed.stdout == recorded.stdout.decode()  # it swallowed the PermissionError
+
+
+def test_r31_a_recorded_connection_that_no_client_made_is_refused_before_the_start(tmp_path: Path) -> None:
+    world = world_in(tmp_path)
+    world.edit("reach.txt", "yes")
+    with ScriptedServer(echo) as server:
+        record(tmp_path, "reaches.py", port=server.port)
+        seen = server.connections
+        ran = tacho(world, "replay", "last", "--json")
+        assert (ran.exit_code, server.connections) == (3, seen)
+    assert ran.json()["error"]["reason"] == "unrecorded_boundary"
+    assert seen == 1
 
 
 def test_r11_another_endpoint_never_gets_the_answer_of_the_old_one(tmp_path: Path) -> None:

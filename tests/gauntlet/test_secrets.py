@@ -70,6 +70,9 @@ def test_a_replay_without_the_key_and_from_another_folder_works(tmp_path: Path, 
         recorded = record(
             tmp_path, "keyed.py", env={"GAUNTLET_API_KEY": KEY}, library=library, mode=mode, url=server.url
         )
+    kept = world.content()
+    assert leaks(kept, ["no key at all"])  # the body is there, under the encryption; the key is nowhere
+    assert leaks(kept, [KEY]) == []
     # the server is gone, the key is not set, the store is named by hand
     replayed = replay(recorded, "--store", str(world.store), cwd=elsewhere, without=("GAUNTLET_API_KEY", "TACHO_STORE"))
     same(recorded, replayed)
