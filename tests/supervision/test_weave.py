@@ -10,10 +10,10 @@ from tachograph.supervision.weave import interleave
 pieces = st.lists(st.binary(max_size=40) | st.just(b"a\nb\nc\n"), min_size=1, max_size=3)
 
 
-@given(pieces, st.lists(st.integers(0, 2), max_size=12), st.integers(-1, 2))
-def test_every_stream_is_passed_on_whole_and_in_order(pieces: list[bytes], runs: list[int], unannounced: int) -> None:
+@given(pieces, st.lists(st.integers(0, 2), max_size=12))
+def test_every_stream_is_passed_on_whole_and_in_order(pieces: list[bytes], runs: list[int]) -> None:
     runs = [number for number in runs if number < len(pieces)]
-    parts = interleave(pieces, runs, unannounced=min(unannounced, len(pieces) - 1))
+    parts = interleave(pieces, runs)
     for number, piece in enumerate(pieces):
         assert b"".join(part for n, part in parts if n == number) == piece
 
@@ -27,11 +27,3 @@ def test_one_line_to_a_write_gives_the_order_of_the_writes(writes: list[tuple[in
 def test_a_run_of_several_lines_is_passed_on_with_the_last_of_its_stream() -> None:
     # The kernel tells of a run once, however many writes it had.
     assert interleave([b"a\nb\nc\n", b"x\n"], [0, 1, 0]) == [(0, b"a\n"), (1, b"x\n"), (0, b"b\nc\n")]
-
-
-def test_an_echo_goes_before_the_answer() -> None:
-    assert interleave([b"typed\r\n", b"answer\r\n"], [1], unannounced=0)[0] == (0, b"typed\r\n")
-
-
-def test_what_is_written_to_the_terminal_itself_goes_in_its_place() -> None:
-    assert interleave([b"Password: ", b"asked\r\n"], [1, 0], unannounced=0)[0] == (1, b"asked\r\n")
