@@ -140,6 +140,27 @@ def _known_body(module: Any, request: Any) -> bytes | None:
     return body if isinstance(body, bytes) else bytes(body)
 
 
+def _uploaded(stream: Any) -> tuple[bytes, BaseException | None]:
+    """Take an upload as the transport would, part by part: what it gave, and what it raised instead of more."""
+    parts = []
+    try:
+        for part in stream:
+            parts.append(part)
+    except Exception as fault:  # noqa: BLE001 - the program's own: it is raised again when the call is known
+        return b"".join(parts), fault
+    return b"".join(parts), None
+
+
+async def _uploaded_async(stream: Any) -> tuple[bytes, BaseException | None]:
+    parts = []
+    try:
+        async for part in stream:
+            parts.append(part)
+    except Exception as fault:  # noqa: BLE001 - as above
+        return b"".join(parts), fault
+    return b"".join(parts), None
+
+
 def _response(module: Any, arrival: port.Arrival, stream: Any) -> Any:
     if arrival.kind == END:
         raise arrival.error()
@@ -174,9 +195,11 @@ def _patch(module: ModuleType) -> None:
             return handle(self, request)
         body = _known_body(module, request)
         if listener.answers:
-            asked = listener.ask(
-                library, request.method, str(request.url), request.headers.raw, request.read() if body is None else body
-            )
+            sent, fault = _uploaded(request.stream) if body is None else (body, None)
+            asked = listener.ask(library, request.method, str(request.url), request.headers.raw, sent)
+            if fault is not None:
+                asked.close()
+                raise fault
             return _response(module, asked.wait(), played(asked))
         exchange = listener.call(library, request.method, str(request.url), request.headers.raw, body)
         stream = request.stream
@@ -199,10 +222,11 @@ def _patch(module: ModuleType) -> None:
             return await handle_async(self, request)
         body = _known_body(module, request)
         if listener.answers:
-            if body is None:
-                body = await request.aread()
-            asked = listener.ask(library, request.method, str(request.url), request.headers.raw, body)
+            sent, fault = await _uploaded_async(request.stream) if body is None else (body, None)
+            asked = listener.ask(library, request.method, str(request.url), request.headers.raw, sent)
             try:
+                if fault is not None:
+                    raise fault
                 return _response(module, await asked.wait_async(), async_played(asked))
             except BaseException:
                 asked.close()
