@@ -66,6 +66,14 @@ def test_a_frame_comes_back_as_it_was(frame: fr.Frame) -> None:
     assert told(fr.read_frame(frame.written())) == told(frame)
 
 
+@given(frames())
+def test_a_frame_cut_before_its_payload_is_a_format_error(frame: fr.Frame) -> None:
+    written = frame.written()
+    for end in range(len(written) - len(frame.payload)):
+        with pytest.raises(FormatError):
+            fr.read_frame(written[:end])
+
+
 @given(st.lists(frames(), max_size=5))
 def test_a_log_comes_back_as_it_was(written: list[fr.Frame]) -> None:
     log, _ = fr.write_log(written)
@@ -197,6 +205,14 @@ def test_a_flipped_bit_of_draws_never_ends_in_another_error(
         fr.unpack_draws(section[:at] + bytes([section[at] ^ 1 << bit]) + section[at + 1 :])
     except FormatError:
         return
+
+
+@pytest.mark.parametrize("tag", [0, 1, 4, 7, 255])
+def test_a_draw_that_is_not_what_its_kind_says_is_a_format_error(tag: int) -> None:
+    section = bytearray(fr.pack_draw(1, 1, b"\xff\xfe"))
+    section[8] = tag  # no such kind; a float of two bytes; text that is no UTF-8
+    with pytest.raises(FormatError):
+        fr.unpack_draws(bytes(section))
 
 
 def test_draws_nested_without_end_are_a_format_error() -> None:
