@@ -67,6 +67,11 @@ def test_a_missing_and_an_added_effect_are_named() -> None:
     ]
 
 
+def test_an_answer_that_one_side_does_not_give_is_not_compared() -> None:
+    for one, other in ((RUN[0], _model(0, "hello")), (_model(0, "hello"), RUN[0])):
+        assert compare([one], [other]).divergences == ()
+
+
 def test_r11_a_renamed_step_is_one_divergence_at_its_name(shared: Path) -> None:
     case = json.loads((shared / "cases" / "R11_renamed_step.json").read_bytes())
     one, other = [

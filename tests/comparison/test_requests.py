@@ -108,6 +108,11 @@ def test_a_compressed_body_is_compared_by_what_it_holds() -> None:
     assert compare_requests(one, call(one.body, b"br")).first == Leaf("/headers/content-encoding", "gzip", "br")
 
 
+def test_the_content_type_says_how_a_body_is_read() -> None:
+    text = Request("http", "POST", URL, ((b"content-type", b"text/plain"),), b'{"a": 1}')
+    assert compare_requests(text, text._replace(body=b'{"a":1}')).level == "different"
+
+
 def test_a_call_without_a_content_type_or_a_host_is_compared_all_the_same() -> None:
     bare = Request("http", "POST", "/v1/x", (), b"plain")
     assert compare_requests(bare, bare._replace(body=b"plaid")).level == "different"

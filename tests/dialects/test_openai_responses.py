@@ -185,7 +185,7 @@ def test_deltas_of_every_kind_are_told_apart() -> None:
         _stream(
             CREATED, delta("reasoning_summary_text", 0, "one", summary_index=0), search,
             delta("reasoning_summary_text", 0, "two", summary_index=1), delta("refusal", 1, "No."),
-            delta("output_text", 2, "Yes."), delta("output_text", "x", "lost"),
+            delta("output_text", 2, "Yes."), delta("output_text", "x", "lost"), delta("audio", 2, "lost"),
             delta("output_text", 2, "lost", content_index="y"),
             delta("custom_tool_call_input", 4, "free text"),
         )

@@ -174,13 +174,13 @@ def _pairs(original: Sequence[ComparedEffect], replay: Sequence[ComparedEffect])
         for effect in effects:
             paths.setdefault(effect.task_path, ([], []))[side].append(effect)
     place = {id(effect): position for position, effect in enumerate(original)}
-    keyed: list[tuple[int, int, Pair]] = []
+    keyed: list[tuple[int, Pair]] = []
     for ones, others in paths.values():
         last = -1  # what only the replay has stands behind the effect of its path that it follows
         for one, other in _aligned(ones, others):
             last = place[id(one)] if one is not None else last
-            keyed.append((last, 0 if one is not None else 1, (one, other)))
-    return [pair for _, _, pair in sorted(keyed, key=lambda one: one[:2])]
+            keyed.append((last, (one, other)))
+    return [pair for _, pair in sorted(keyed, key=lambda one: one[0])]
 
 
 def _aligned(ones: list[ComparedEffect], others: list[ComparedEffect]) -> list[Pair]:
