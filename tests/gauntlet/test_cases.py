@@ -144,7 +144,7 @@ def test_r31_a_connection_past_every_client_is_refused_and_told(tmp_path: Path) 
 def test_r31_a_recorded_connection_that_no_client_made_is_refused_before_the_start(tmp_path: Path) -> None:
     world = world_in(tmp_path)
     world.edit("reach.txt", "yes")
-    with ScriptedServer(echo) as server:
+    with ScriptedServer([json_reply({})]) as server:
         record(tmp_path, "reaches.py", port=server.port)
         seen = server.connections
         ran = tacho(world, "replay", "last", "--json")

@@ -89,6 +89,8 @@ def test_r07_another_key_is_the_same_call_and_another_parameter_is_not(tmp_path:
             tmp_path, "keyed.py", env={"GAUNTLET_API_KEY": KEY}, library=library, mode="sync", url=server.url
         )
         same(recorded, replay(recorded, server=server, env={"GAUNTLET_API_KEY": "sk-live-another-key-of-today"}))
+        world.edit("key.txt", "hf_today_it_is_one_of_another_shape")
+        same(recorded, replay(recorded, server=server))
         before = world.files()
         text = (world.programs / "keyed.py").read_text()
         world.edit("keyed.py", text.replace('"page": "1"', '"page": "2"'))
