@@ -224,8 +224,11 @@ def test_threads_are_given_an_arrival_only_after_the_earlier_ones_were_asked_for
     asked: dict[tuple[int, int], float] = {}
     given_at: dict[tuple[int, int], float] = {}
 
+    together = threading.Barrier(3)
+
     def read(one: Effect) -> None:
         kept.order.issued(one)
+        together.wait(LIMIT_S)
         for at in range(2):
             asked[one.index, at] = time.monotonic()
             kept.order.wait(one, at)
@@ -241,9 +244,9 @@ def test_threads_are_given_an_arrival_only_after_the_earlier_ones_were_asked_for
 def test_a_thread_waits_for_a_task_and_a_task_for_a_thread() -> None:
     kept = Kept([effect(1, issued=1, arrivals=[10, 12]), effect(2, issued=1, arrivals=[11, 13])])
     one, two = kept.effects
+    kept.order.issued(one)
 
     def thread() -> None:
-        kept.order.issued(one)
         for at in (0, 1):
             kept.order.wait(one, at)
             kept.given.append((1, at))

@@ -297,11 +297,11 @@ try:
 except library.ConnectError as fault:
     caught(fault)
 try:
-    AWAIT client.get(BASE + "/silent", timeout=0.2)
+    AWAIT client.get(BASE + "/silent", timeout=library.Timeout(10, read=0.1))
 except library.ReadTimeout as fault:
     caught(fault)
 try:
-    ASYNC with client.stream("GET", BASE + "/hangs", timeout=0.2) as r:
+    ASYNC with client.stream("GET", BASE + "/hangs", timeout=library.Timeout(10, read=0.5)) as r:
         ASYNC for part in r.ITER_raw():
             told(part)
 except library.ReadTimeout as fault:
@@ -344,7 +344,7 @@ async def read():
             told(part)
 for work in (hang, read):
     try:
-        await asyncio.wait_for(work(), 0.3)
+        await asyncio.wait_for(work(), 0.7)
     except TimeoutError as fault:
         told("timed out")
 task = asyncio.create_task(hang())
@@ -355,7 +355,7 @@ try:
 except asyncio.CancelledError:
     told("cancelled")
 try:
-    async with asyncio.timeout(0.2):
+    async with asyncio.timeout(0.7):
         await asyncio.gather(hang(), read())
 except TimeoutError:
     told("both")
