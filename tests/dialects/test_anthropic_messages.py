@@ -171,7 +171,8 @@ def test_what_cannot_be_read_says_why() -> None:
         is None
     )
     other = {"type": "ping", "message": {"model": "not this"}, "index": 0, "content_block": {}, "delta": {"text": "x"}}
-    assert _read(_stream(START, other, STOP)).model_name == "c-1"
+    ignored = _read(_stream(START, TEXT, _text("a"), other, STOP))
+    assert (ignored.model_name, ignored.final_text) == ("c-1", "a")
 
 
 def test_r27_an_empty_signature_does_not_become_text() -> None:

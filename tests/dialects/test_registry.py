@@ -39,7 +39,12 @@ def test_a_version_header_decides_where_the_path_does_not() -> None:
     found = recognise("post", "https://proxy.test/anthropic/messages", VERSIONED, b"{}")
     assert found is not None
     assert found.name == "anthropic.messages"
-    assert recognise("POST", "https://h.test/v1/threads/t/messages", VERSIONED, b"{}") is None
+    for url in (
+        "https://h.test/v1/threads/t/messages",
+        "https://h.test/v1/messages/count_tokens",
+        "https://h.test/v1/complete",
+    ):
+        assert recognise("POST", url, VERSIONED, b"{}") is None
 
 
 def test_names_lead_back_to_their_dialects() -> None:
