@@ -40,10 +40,11 @@ def _request(effect: Effect, mask: Mask) -> dict[str, Any]:
         headers = [[_text(name), mask(_text(value))] for name, value in effect.headers]
         body = _body(effect.body, effect.headers, mask)
         complete = {} if effect.body_complete else {"complete": False}
-        return {"line": f"{effect.method} {effect.url}", "headers": headers, "body": body, **complete}
+        return {"line": mask(f"{effect.method} {effect.url}"), "headers": headers, "body": body, **complete}
     if effect.kind == SUBPROCESS:
-        return {"line": effect.summary, "command": effect.command}
-    return {"line": effect.summary, "inputs": plainly(effect.inputs), "body": mask(_shown(plainly(effect.inputs)))}
+        return {"line": mask(effect.summary), "command": _masked(effect.command, mask)}
+    inputs = _masked(plainly(effect.inputs), mask)
+    return {"line": mask(effect.summary), "inputs": inputs, "body": _shown(inputs)}
 
 
 def _answer(effect: Effect, mask: Mask) -> dict[str, Any]:
@@ -54,8 +55,17 @@ def _answer(effect: Effect, mask: Mask) -> dict[str, Any]:
         return {"line": line, "status": effect.status, "headers": headers, "body": body}
     if effect.kind == SUBPROCESS:
         return {"line": f"status {effect.exit_status}", "body": mask(_escaped(effect.output(1) + effect.output(2)))}
-    value = plainly(effect.value)
-    return {"line": effect.ended, "value": value, "body": mask(_shown(value))}
+    value = _masked(plainly(effect.value), mask)
+    return {"line": effect.ended, "value": value, "body": _shown(value)}
+
+
+def _masked(value: Any, mask: Mask) -> Any:
+    """Mask each text of a JSON value, keys included."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, dict):
+        return {mask(key): _masked(one, mask) for key, one in value.items()}
+    return [_masked(one, mask) for one in value] if isinstance(value, list) else value
 
 
 def _body(data: bytes, headers: list[tuple[bytes, bytes]], mask: Mask) -> str:
