@@ -118,3 +118,29 @@ def test_cookies_that_a_server_sets_are_kept_from_the_disk_and_the_replay_says_w
     same(recorded, replayed)
     assert leaks(world.files(), [cookie.partition("=")[2]]) == []
     assert any("set-cookie" in note for note in replayed["notes"])
+
+
+def test_a_key_that_a_tool_and_a_started_program_were_given_is_not_in_show_either(tmp_path: Path) -> None:
+    world = world_in(tmp_path)
+    world.edit(
+        "hands_on.py",
+        "import os, subprocess, sys, httpx2, tachograph\n"
+        "key = os.environ['GAUNTLET_API_KEY']\n"
+        "@tachograph.tool\n"
+        "def login(key): return {'token': key}\n"
+        "login(key)\n"
+        "subprocess.run(['/bin/echo', key], stdout=subprocess.PIPE)\n"
+        "httpx2.get(sys.argv[1] and eval(sys.argv[1])['url'], headers={'authorization': f'Bearer {key}'})\n",
+    )
+    with ScriptedServer([stream([piece("open"), DONE])]) as server:
+        recorded = record(tmp_path, "hands_on.py", env={"GAUNTLET_API_KEY": KEY}, url=server.url)
+        assert recorded.exit_code == 0, recorded
+        same(recorded, replay(recorded, server=server, env={"GAUNTLET_API_KEY": KEY}))
+    numbers = [str(one["effect"]) for one in recorded.shown()["timeline"]]
+    assert len(numbers) == 3
+    for words in (
+        ("show", "last"),
+        ("show", "last", "--json"),
+        *(("show", "last", "--effect", n, "--json") for n in numbers),
+    ):
+        assert KEY.encode() not in tacho(world, *words).stdout, words

@@ -1,7 +1,8 @@
 """Sends the same key in a header, in the query and in the body, and shows what came back.
 
 Settings: library, mode, url, `acknowledge`: a file to touch at the first chunk of the answer. The key stands in the
-environment, as API keys do, or in the file `key.txt` beside it. The file `body_key.txt` beside it, if there is one, gives the body another text for it.
+environment, as API keys do, or in the file `key.txt` beside it. The file `body_key.txt`, if there is one, gives the
+body another text for it.
 """
 
 from __future__ import annotations
