@@ -14,6 +14,7 @@ from tachograph.comparison.bodies import compare_bodies
 from tachograph.comparison.headers import value_of
 from tachograph.comparison.leaves import Leaf, as_json, first_difference
 from tachograph.comparison.requests import Request, compare_requests
+from tachograph.comparison.severity import severity_of
 from tachograph.formats import frame as fr
 from tachograph.formats.answers.diff import DiffAnswer
 from tachograph.formats.answers.parts import DivergenceItem
@@ -58,8 +59,8 @@ def _pair(ours: list[Effect], theirs: list[Effect]) -> tuple[list[tuple[Effect, 
     return pairs, alone, [effect for queue in waiting.values() for effect in queue]
 
 
-def _item(at: str, original: Any, other: Any, effect: int, severity: Any = "critical") -> DivergenceItem:
-    return DivergenceItem(path=at, original=original, replay=other, severity=severity, effect=effect)
+def _item(at: str, original: Any, other: Any, effect: int) -> DivergenceItem:
+    return DivergenceItem(path=at, original=original, replay=other, severity=severity_of(at), effect=effect)
 
 
 def _leaf(at: str, leaf: Leaf, effect: int) -> DivergenceItem:
@@ -109,11 +110,11 @@ def _ends(original: Captured, other: Captured) -> Iterable[DivergenceItem]:
     if ours is not None and theirs is not None:
         if ours["exitCode"] != theirs["exitCode"]:
             yield _item("/outcome/exitCode", ours["exitCode"], theirs["exitCode"], 0)
-        for number, name, severity in ((1, "stdout", "critical"), (2, "stderr", "informational")):
+        for number, name in ((1, "stdout"), (2, "stderr")):
             here, there = original.log.streams[number], other.log.streams[number]
             leaf = first_difference(_text(here).split("\n"), _text(there).split("\n"))
             if leaf is not None:
                 where = f"/outcome/{name}/lines{leaf.path}"
-                yield _item(where, as_json(leaf.recorded), as_json(leaf.replayed), 0, severity)
+                yield _item(where, as_json(leaf.recorded), as_json(leaf.replayed), 0)
     if len(original.log.of(fr.OPEN)) != len(other.log.of(fr.OPEN)):
         yield _item("/decisions", len(original.log.of(fr.OPEN)), len(other.log.of(fr.OPEN)), 0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from tachograph.comparison.severity import severity_of
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.formats.answers.parts import DivergenceItem, Unavailable
@@ -112,7 +113,7 @@ def _text(data: bytes) -> str:
 
 
 def _divergence(path: str, original: Any, replay: Any, *, effect: int | None = None) -> DivergenceItem:
-    return DivergenceItem(path=path, original=original, replay=replay, severity="critical", effect=effect)
+    return DivergenceItem(path=path, original=original, replay=replay, severity=severity_of(path), effect=effect)
 
 
 def _plain(value: Any) -> Any:

@@ -168,7 +168,6 @@ class _Keeping:
                 self._report(STOPPED, os.WSTOPSIG(status))
             else:
                 self._pid = 0
-                self._leave_terminal()
                 self._report(ENDED, status)
 
     def _report(self, letter: bytes, number: int) -> None:
@@ -219,17 +218,9 @@ class _Keeping:
             except OSError:  # the group has no member left, or the terminal hung up
                 return
 
-    def _leave_terminal(self) -> None:
-        """The program has ended: nothing that it left behind may be hung up on, and only that may keep its terminal."""
-        terminal = self._program.terminal
-        if terminal is not None:
-            # With our end the terminal hangs up, which signals its foreground: only we are in it then.
-            self._set_foreground(os.getpgrp())
-            os.close(terminal)
-            self._program = self._program._replace(terminal=None)
-
     def _finish(self) -> NoReturn:
-        self._leave_terminal()
+        # With our end the program's terminal hangs up, which signals its foreground: only we are in it then.
+        self._set_foreground(os.getpgrp())
         if self._surroundings.sweep:
             sweep_session(os.getpid())
         os._exit(0)
