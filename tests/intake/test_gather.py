@@ -197,8 +197,7 @@ def test_frames_that_lost_their_path_or_their_call_site_are_kept_and_it_is_said(
     log = effects_of(gathered.frames)
     assert [effect.url for effect in log.effects if effect.path == ""] == ["http://0/1", "http://0/2", "http://0/3"]
     assert [(draw.site, draw.path, draw.value) for draw in log.draws] == [
-        (("", "", "", ""), "", 1),
-        (("", "", "", ""), "", 2),
+        (("", "", "", ""), "", value) for value in (1, 2, 3)
     ]
     assert [word for word in gathered.damage if "path" in word]
     assert [word for word in gathered.damage if "call site" in word]
