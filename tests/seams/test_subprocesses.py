@@ -355,8 +355,15 @@ def test_a_program_that_stops_reading_its_input_is_no_difference(tmp_path: Path)
     recorded = Session(tmp_path, WRITER + """
 print(run(["head", "-c", "3"], input=b"x" * 3_000_000, stdout=PIPE).stdout)
 print(run(["sh", "-c", "head -c 3; echo err >&2"], input=b"y" * 3_000_000, capture_output=True))
+p = Popen(["head", "-c", "3"], stdin=PIPE, stdout=DEVNULL)
+for step in (lambda: p.stdin.write(b"z" * 3_000_000), p.stdin.close):
+    try:
+        step()
+    except BrokenPipeError:
+        pass
+p.wait()
 """).record()  # fmt: skip
-    assert [effect.body_complete for effect in recorded.log.effects] == [False, False]
+    assert [effect.body_complete for effect in recorded.log.effects] == [False, False, False]
     replayed = recorded.replay()
     assert replayed.out == recorded.out
     assert replayed.misses == []
