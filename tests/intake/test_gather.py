@@ -43,8 +43,9 @@ class Process:
         meta = fr.fields(b"httpx", b"GET", url, b"\x00\x00", b"")
         self.add(fr.CALL, meta, at=at, effect=effect, path=1, parent=parent, decision=decision, draws=draws)
 
-    def chunk(self, effect: int, *, at: int, decision: int = 0) -> None:
-        self.add(fr.CHUNK, f"{self.name}/{effect};".encode(), at=at, effect=effect, path=1, decision=decision)
+    def chunk(self, effect: int, *, at: int, decision: int = 0, draws: Iterable[object] = ()) -> None:
+        data = f"{self.name}/{effect};".encode()
+        self.add(fr.CHUNK, data, at=at, effect=effect, path=1, decision=decision, draws=draws)
 
     def opens(self, decision: int, letter: str, *, at: int) -> None:
         self.add(
@@ -150,7 +151,7 @@ def busy() -> tuple[Process, Process]:
     two.chunk(1, at=15 * SECOND)
     one.chunk(1, at=16 * SECOND, decision=1)
     one.call(3, at=17 * SECOND, draws=[2])
-    one.chunk(3, at=18 * SECOND)
+    one.chunk(3, at=18 * SECOND, draws=[3])
     for process in (one, two):
         process.add(fr.ENDED, values.encode({}), at=20 * SECOND)
     return one, two
@@ -197,11 +198,19 @@ def test_frames_that_lost_their_path_or_their_call_site_are_kept_and_it_is_said(
     log = effects_of(gathered.frames)
     assert [effect.url for effect in log.effects if effect.path == ""] == ["http://0/1", "http://0/2", "http://0/3"]
     assert [(draw.site, draw.path, draw.value) for draw in log.draws] == [
-        (("", "", "", ""), "", 1),
-        (("", "", "", ""), "", 2),
+        (("", "", "", ""), "", value) for value in (1, 2, 3)
     ]
     assert [word for word in gathered.damage if "path" in word]
     assert [word for word in gathered.damage if "call site" in word]
+
+
+def test_an_effect_that_lost_the_one_around_it_stands_alone_and_it_is_said() -> None:
+    one, _ = busy()
+    around = next(number for number, frame in enumerate(one.frames) if frame.kind == fr.CALL)
+    gathered = gather([one.reading(without=[around])])
+    inner = effects_of(gathered.frames).effects[0]
+    assert (inner.url, inner.parent) == ("http://0/2", 0)
+    assert any("effect 2 stands without the one that it was inside of" in word for word in gathered.damage)
 
 
 def test_a_frame_that_does_not_parse_is_left_out_and_named() -> None:

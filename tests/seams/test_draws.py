@@ -193,6 +193,26 @@ def test_names_that_were_imported_are_reached(tmp_path: Path) -> None:
     assert replayed.drift == []
 
 
+def test_modules_that_were_imported_before_we_came_are_watched_too(tmp_path: Path) -> None:
+    recorded = Session(tmp_path, """
+        import datetime, json, os, random, secrets, sys, time, uuid
+        from tachograph.capture.install import start
+        start(json.loads(sys.argv[1]))
+        [time.time(), uuid.uuid4(), os.urandom(2), datetime.datetime.now(), datetime.date.today(), random.random()]
+        [random.choice("ab"), random.Random()]
+        [secrets.token_hex(2), random.SystemRandom().random()]
+    """).record_itself()  # fmt: skip
+    assert recorded.out == ""
+    by_line: dict[str, list[str]] = {}
+    for kind, line in counted(recorded):
+        by_line.setdefault(line[:12], []).append(kind)
+    assert by_line == {
+        "[time.time()": ["time.time", "uuid.uuid4", "os.urandom", "datetime.now", "date.today", "random.random"],
+        "[random.choi": ["random.getrandbits", "random.seed"],
+        "[secrets.tok": ["os.urandom", "os.urandom"],
+    }
+
+
 def test_an_unseeded_generator_comes_back_and_a_seeded_one_is_left_alone(tmp_path: Path) -> None:
     recorded = Session(tmp_path, """
         import random

@@ -173,6 +173,9 @@ async def main():
         p.stdin.write(word); await p.stdin.drain()
         print(await p.stdout.readline())
     p.stdin.close(); print(await p.wait())
+    p = await asyncio.create_subprocess_exec("sh", "-c", "cat >/dev/null; echo done", stdin=-1, stdout=-1)
+    p.stdin.write(b"x" * 3_000_000); await p.stdin.drain(); p.stdin.close()
+    print(await p.stdout.readline(), await p.wait())
     print(await asyncio.gather(*[shell(f"printf {name}") for name in "xyz"]))
     try:
         await asyncio.create_subprocess_exec("/not/there")
@@ -244,6 +247,11 @@ p.stdin.close()
 print(p.wait())
 q = subprocess.Popen(["sh", "-c", "read a; echo $a; exit 4"], stdin=-1, stdout=-1)
 print(q.communicate(b"x\\n" * 200000), q.returncode)
+import socket
+ours, theirs = socket.socketpair()
+r = subprocess.Popen(["sh", "-c", "cat >/dev/null; echo done"], stdin=theirs, stdout=-1)
+theirs.close(); ours.sendall(b"x" * 3000000); ours.close()
+print(r.stdout.read(), r.wait())
 """
 
 

@@ -140,7 +140,7 @@ def _kind(stream: Any) -> str:
         return "inherited"
     if isinstance(stream, int):
         return {-1: "pipe", -2: "stdout", -3: "null"}.get(stream, "descriptor")
-    return "pipe" if hasattr(stream, "getsockname") else "file"  # asyncio makes the pipe to stdin of a socket pair
+    return "pipe" if hasattr(stream, "getsockname") else "file"  # older asyncio feeds through a pair of sockets
 
 
 def _stub(stub: port.Stub, options: dict[str, Any], streams: list[str]) -> tuple[list[str], list[int]]:
