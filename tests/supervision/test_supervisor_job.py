@@ -269,6 +269,9 @@ def test_killing_us_while_the_shell_has_the_terminal_leaves_it_alone(prompt: Pro
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert prompt.modes_now() == before
+    while b"Killed" not in prompt.look(0.2):  # until the shell has noticed, it does not let go of us
+        assert time.monotonic() < deadline
+        prompt.enter("")
     prompt.leave()
 
 
