@@ -418,7 +418,7 @@ def surroundings(
     try:
         argv = argv_of([PYTHON, "-c", SURROUNDINGS, "word", ""])
         env = {**os.environ, "REPORT_FD": str(writing), "LC_ALL": "C"}
-        shell = ["sh", "-c", prefix + ' exec "$@"', "sh", *argv]
+        shell = ["bash", "-c", prefix + ' exec "$@"', "bash", *argv]  # dash cannot ignore SIGCHLD
         run(shell, pass_fds=(writing,), env=env)
         os.close(writing)
         writing = -1

@@ -36,6 +36,7 @@ def alike(argv: Sequence[str], report: Path, act: Callable[[Screen], None] = not
             act(screen)
             ends.append((screen.end(), screen.shown, screen.modes_now()))
     assert ends[1] == ends[0]
+    assert Seen(report).ending.held_open == ()
     return ends[0][1]
 
 
@@ -191,9 +192,8 @@ def test_lines_are_edited_echoed_and_ended_as_without_us(report: Path) -> None:
     assert shown.endswith(b"hello bill\r\nrest\r\n['rest\\n']\r\n")
     seen = Seen(report)
     assert seen.bytes_of("stdin") == b"bob\x7f\x7fill\rrest\r\x04"
-    assert seen.bytes_of("stdout") == b"hello bill\n['rest\\n']\n", (
-        "what the terminal echoes is no output of the program"
-    )
+    assert seen.bytes_of("stdout") == b"hello bill\n['rest\\n']\n"
+    assert seen.bytes_of("stderr") == b"name? ", "an echo is no output of the program"
 
 
 COUNTS = f"""
@@ -277,6 +277,32 @@ termios.tcsetattr(2, termios.TCSANOW, modes)
         screen.type(b"x")
 
     assert alike(program, report, act) == b"key? b'x'\r\n"
+
+
+@pytest.mark.parametrize("stdin_is_a_pipe", [False, True])
+def test_keys_can_be_read_from_the_terminal_that_stderr_is(report: Path, stdin_is_a_pipe: bool) -> None:
+    """As `less`, `more` and `vim -` do."""
+    program = python("""
+import os, termios, tty
+keys = os.open(os.ttyname(2), os.O_RDWR)
+before = termios.tcgetattr(keys)
+tty.setcbreak(keys)
+os.write(1, b"key?\\n")
+print(os.read(keys, 1))
+termios.tcsetattr(keys, termios.TCSANOW, before)
+""")
+    shown = []
+    for command in (program, under_us(report, program)):
+        reading, writing = os.pipe()
+        with Screen(command, instead={0: reading} if stdin_is_a_pipe else None) as screen:
+            screen.wait_for(b"key?\r\n")
+            time.sleep(0.3)
+            screen.type(b"q")
+            assert screen.end() == 0
+            shown.append(screen.shown)
+        os.close(reading)
+        os.close(writing)
+    assert shown[1] == shown[0]
 
 
 def test_a_password_is_asked_on_the_terminal_and_not_echoed(report: Path) -> None:

@@ -8,7 +8,7 @@ import termios
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tachograph.supervision.terminal import LFLAG, LineEnds, ProgramTerminals, adds_returns
+from tachograph.supervision.terminal import KEYS, LFLAG, STDOUT, LineEnds, ProgramTerminals, adds_returns
 
 text = st.binary(max_size=60) | st.lists(st.sampled_from([b"\r", b"\n", b"\r\n", b"x"])).map(b"".join)
 
@@ -36,13 +36,13 @@ def test_a_terminal_adds_returns_until_told_not_to() -> None:
         os.close(slave)
 
 
-def test_modes_set_on_one_terminal_of_the_program_are_set_on_all() -> None:
-    terminals = ProgramTerminals(("stdin", "stdout", "stderr"), modes=None)
+def test_modes_set_on_one_terminal_of_the_program_are_set_on_the_other() -> None:
+    terminals = ProgramTerminals((KEYS, STDOUT), modes=None)
     try:
         assert not terminals.agree()
-        modes = termios.tcgetattr(terminals.slaves["stderr"])
+        modes = termios.tcgetattr(terminals.slaves[STDOUT])
         modes[LFLAG] &= ~termios.ECHO
-        termios.tcsetattr(terminals.slaves["stderr"], termios.TCSANOW, modes)
+        termios.tcsetattr(terminals.slaves[STDOUT], termios.TCSANOW, modes)
         assert terminals.agree()
         assert not terminals.agree()
         for slave in terminals.slaves.values():

@@ -45,6 +45,7 @@ class Job:
                     wiring.terminals,
                     watcher=wiring.watcher if wiring.kinds.stdin == "terminal" else None,
                     readiness=wiring.readiness,
+                    echo=wiring.echo,
                     signal_job=self.signal_job,
                 )
             )

@@ -38,18 +38,22 @@ class Surroundings(NamedTuple):
     """What the keeper sets up around the program.
 
     `own_session`: it and the program leave our session. `sweep`: at the end it kills what is left of that session.
-    `restore`: the real terminal and the modes that it had, to be put back should we die while we have taken it.
+    `restore`: the real terminal and the modes that it had, to be put back should we die while we have taken it. `hold`:
+    a descriptor that the keeper is to close last, None for none.
     """
 
     own_session: bool
     sweep: bool
     restore: tuple[int, Modes] | None
+    hold: int | None
 
 
 class Keeper:
     """Our side of the keeper process."""
 
     def __init__(self, program: Program, surroundings: Surroundings) -> None:
+        _leaving[:] = [pid for pid in _leaving if not _reap(pid, os.WNOHANG)]
+        self._sweeps = surroundings.sweep
         commands, self._commands = os.pipe()
         self.fd, reports = os.pipe()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -82,15 +86,25 @@ class Keeper:
             return
 
     def close(self, *, finished: bool) -> None:
-        """Let the keeper go and wait for it. Unless `finished`, it kills the program first."""
+        """Let the keeper go. Unless `finished`, it kills the program first, and that is waited for."""
         if finished:
             self.tell(FINISH)
         os.close(self._commands)
-        try:
-            os.waitpid(self._pid, 0)
-        except ChildProcessError:  # we were started with SIGCHLD ignored: the system has reaped it
-            pass
         os.close(self.fd)
+        if self._sweeps or not finished:
+            _reap(self._pid, 0)
+        else:
+            _leaving.append(self._pid)
+
+
+_leaving: list[int] = []  # keepers that were let go: what the kernel has still to do for them is not waited for
+
+
+def _reap(pid: int, options: int) -> bool:
+    try:
+        return bool(os.waitpid(pid, options)[0])
+    except ChildProcessError:  # the system has reaped it: we were started with SIGCHLD ignored
+        return True
 
 
 class _Keeping:
@@ -121,6 +135,8 @@ class _Keeping:
             self._kept.add(terminal)
         if self._surroundings.restore is not None:
             self._kept.add(self._surroundings.restore[0])
+        if self._surroundings.hold is not None:
+            self._kept.add(self._surroundings.hold)
         self._start()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         waiting = select.poll()
@@ -168,6 +184,7 @@ class _Keeping:
                 self._report(STOPPED, os.WSTOPSIG(status))
             else:
                 self._pid = 0
+                self._leave_terminal()
                 self._report(ENDED, status)
 
     def _report(self, letter: bytes, number: int) -> None:
@@ -218,9 +235,17 @@ class _Keeping:
             except OSError:  # the group has no member left, or the terminal hung up
                 return
 
+    def _leave_terminal(self) -> None:
+        """The program has ended: nothing that it left behind may be hung up on, and only that may keep its terminal."""
+        terminal = self._program.terminal
+        if terminal is not None:
+            # With our end the terminal hangs up, which signals its foreground: only we are in it then.
+            self._set_foreground(os.getpgrp())
+            os.close(terminal)
+            self._program = self._program._replace(terminal=None)
+
     def _finish(self) -> NoReturn:
-        # With our end the program's terminal hangs up, which signals its foreground: only we are in it then.
-        self._set_foreground(os.getpgrp())
+        self._leave_terminal()
         if self._surroundings.sweep:
             sweep_session(os.getpid())
         os._exit(0)

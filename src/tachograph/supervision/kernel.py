@@ -52,21 +52,21 @@ class Modifications:
     def __init__(self, paths: Sequence[Sequence[str]]) -> None:
         if not hasattr(_LIBC, "inotify_init1"):
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-        self._fd: int = _checked(_LIBC.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+        self.fd: int = _checked(_LIBC.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         self._places: dict[int, int] = {}
         try:
             for place, names in enumerate(paths):
                 for name in names:
-                    watch = _checked(_LIBC.inotify_add_watch(self._fd, name.encode(), _IN_MODIFY))
+                    watch = _checked(_LIBC.inotify_add_watch(self.fd, name.encode(), _IN_MODIFY))
                     self._places[watch] = place
         except OSError:
-            os.close(self._fd)
+            os.close(self.fd)
             raise
 
     def since(self) -> list[int]:
         """The places (in `paths`) of the files written to since the last question; repeated writes may count once."""
         try:
-            data = os.read(self._fd, 1 << 16)
+            data = os.read(self.fd, 1 << 16)
         except BlockingIOError:
             return []
         # Events of a watched file carry no name, so that all are of one size.
@@ -74,7 +74,7 @@ class Modifications:
 
     def close(self) -> None:
         """Stop watching."""
-        os.close(self._fd)
+        os.close(self.fd)
 
 
 def _checked(result: int) -> int:

@@ -17,11 +17,12 @@ import termios
 from typing import TYPE_CHECKING
 
 from tachograph.supervision.inflow import events_now
-from tachograph.supervision.terminal import CC, LFLAG
+from tachograph.supervision.terminal import CC, KEYS, LFLAG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tachograph.supervision.echo import Echo
     from tachograph.supervision.readiness import Readiness
     from tachograph.supervision.terminal import Modes, ProgramTerminals, RealTerminal
     from tachograph.supervision.watching import Guarded
@@ -39,12 +40,13 @@ class Keyboard:
 
     def __init__(
         self, real: RealTerminal, terminals: ProgramTerminals, *, watcher: Guarded | None, readiness: Readiness,
-        signal_job: Callable[[int], None],
+        echo: Echo, signal_job: Callable[[int], None],
     ) -> None:  # fmt: skip
         self._real = real
         self._terminals = terminals
         self._watcher = watcher
         self._readiness = readiness
+        self._echo = echo
         self._signal_job = signal_job
         self._pending = b""
         self._literal = False
@@ -58,7 +60,7 @@ class Keyboard:
     def run(self) -> float | None:
         """As `Inflow.run`."""
         while self._real.taken and not self._gone and (self._pending or self._read()):
-            master = self._terminals.masters.get("stdin")
+            master = self._terminals.masters.get(KEYS)
             try:
                 if master is None:
                     self._gone = True
@@ -86,6 +88,7 @@ class Keyboard:
             return False
         if self._watcher is not None:
             self._watcher.read(keys)
+        self._echo.typed(keys, self._terminals.agreed)
         self._pending = keys
         if self._real.controlling:
             for number in self._signals_in(keys):

@@ -20,6 +20,7 @@ from tachograph.supervision.streams import StreamName, kind_of, waiting_bytes
 from tachograph.supervision.terminal import LineEnds, is_controlling, open_again
 
 if TYPE_CHECKING:
+    from tachograph.supervision.echo import Echo
     from tachograph.supervision.readiness import Readiness
     from tachograph.supervision.terminal import RealTerminal
     from tachograph.supervision.watching import Guarded
@@ -118,9 +119,10 @@ def _open_controlling_output() -> int | None:
 class Outflow:
     """One stream that the program writes, from our end `fd`.
 
-    `name` is `stdin` for what the line discipline of the program's terminal shows by itself (an echo) and for what is
-    written to /dev/tty: it is passed on and not reported. `outlet` is None where nothing is passed on. `real` is the
-    terminal that stands behind the outlet, if one does; `undo_returns`: the program's terminal adds returns.
+    `name` is `stdin` for a terminal of the program that is none of its output streams: what it writes to /dev/tty is
+    passed on and not reported. `device`: which of the program's terminals it is, None for a pipe. `outlet` is None
+    where nothing is passed on. `real` is the terminal that stands behind the outlet, if one does. `undo_returns`: the
+    program's terminal adds returns. `echo` tells what the line discipline shows by itself, which is not reported.
     """
 
     def __init__(
@@ -128,19 +130,23 @@ class Outflow:
         fd: int,
         *,
         name: StreamName,
+        device: str | None,
         outlet: Outlet | None,
         real: RealTerminal | None,
         undo_returns: bool,
+        echo: Echo | None,
         watcher: Guarded,
         readiness: Readiness,
     ) -> None:
         self.fd = fd
         self.name = name
+        self.device = device
         self.outlet = outlet
         self.ready = False
         self.owed = 0
         self._ended = False
         self._real = real
+        self._echo = echo
         self._seen = LineEnds() if undo_returns else None
         self._shown = LineEnds() if undo_returns else None
         self._watcher = watcher
@@ -190,7 +196,24 @@ class Outflow:
         return data
 
     def pass_on(self, data: bytes) -> None:
-        """Show `data` to the watcher and pass it on."""
+        """Show `data` to the watcher and pass it on; an echo at its beginning is passed on alone."""
+        self.pass_written(self.pass_echo(data))
+
+    def pass_echo(self, data: bytes) -> bytes:
+        """Pass on the echo with which `data` begins, and return the rest."""
+        if self._echo is None or not data:
+            return data
+        echo, data = self._echo.taken_from(data)
+        self._show(echo)
+        return data
+
+    @property
+    def may_echo(self) -> bool:
+        """Whether what comes without having been written may be an echo."""
+        return self._echo is not None and self._echo.awaited
+
+    def pass_written(self, data: bytes) -> None:
+        """Show `data`, which the program wrote, to the watcher and pass it on."""
         if data:
             self._report(data)
             self._show(data)

@@ -9,16 +9,20 @@ Guarantees:
 
 from __future__ import annotations
 
+import fcntl
 import os
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from tachograph.supervision.streams import waiting_bytes
+from tachograph.supervision.terminal import KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tachograph.supervision.echo import Echo
     from tachograph.supervision.readiness import Readiness
+    from tachograph.supervision.terminal import ProgramTerminals
 
 _ENDS_A_LINE = b"\r\n\x03\x04\x1a\x1c"  # Enter, Ctrl-C, Ctrl-D, Ctrl-Z, Ctrl-\
 _END_OF_FILE = b"\x04"
@@ -77,15 +81,16 @@ class ScriptedPipe:
 
 
 class ScriptedKeys:
-    """`content` for the terminal whose ends are `master` and `slave`; an `inflow.Inflow`.
+    """`content` for the program's terminal; an `inflow.Inflow`.
 
     `sleeps` says whether the program sleeps and how long it has been quiet, in seconds.
     """
 
-    def __init__(self, content: bytes, master: int, slave: int, *, sleeps: Callable[[], float]) -> None:
+    def __init__(self, content: bytes, terminals: ProgramTerminals, *, echo: Echo, sleeps: Callable[[], float]) -> None:
         self._lines = lines_typed(content)
-        self._master = master
-        self._slave = slave
+        self._terminals = terminals
+        self._slave = fcntl.fcntl(terminals.slaves[KEYS], fcntl.F_DUPFD_CLOEXEC, 3)
+        self._echo = echo
         self._sleeps = sleeps
 
     def fds(self) -> tuple[int, ...]:
@@ -94,11 +99,16 @@ class ScriptedKeys:
 
     def run(self) -> float | None:
         """As `Inflow.run`."""
+        master = self._terminals.masters.get(KEYS)
+        if master is None or self._slave < 0:
+            return None
         if self._sleeps() < _QUIET_S or waiting_bytes(self._slave):
             return _LOOK_S
         line = self._lines.pop(0) if self._lines else _END_OF_FILE
+        self._terminals.agree()
+        self._echo.typed(line, self._terminals.agreed)
         try:
-            written = os.write(self._master, line)
+            written = os.write(master, line)
         except BlockingIOError:
             written = 0
         except OSError:  # hung up
@@ -109,7 +119,9 @@ class ScriptedKeys:
 
     def finish(self) -> None:
         """As `Inflow.finish`."""
-        os.close(self._slave)
+        if self._slave >= 0:
+            os.close(self._slave)
+            self._slave = -1
 
 
 def lines_typed(content: bytes) -> list[bytes]:

@@ -8,9 +8,9 @@ replay it has streams of recorded kinds, is fed a recorded stdin, and can be end
 - After the program's end its output is passed on to the last byte. If other processes hold its streams open, half a
   second more is seen and `Ending.held_open` says so: a daemon left behind must not keep us for ever.
 
-What a program can notice all the same: output into a file is a pipe to it; on a terminal, each stream is a device of
-its own, and /dev/tty is that of stdin (modes set on one hold for another from the next key or output on; lines written
-to several within microseconds can change places). Keys typed ahead that it does not read are not left for the shell.
+What a program can notice all the same: output into a file is a pipe to it; on a terminal, stdout is another device than
+stdin, stderr and /dev/tty (modes set on one hold for the other from the next key or output on; lines written to both
+within microseconds can change places). Keys typed ahead that it does not read are not left for the shell.
 """
 
 from __future__ import annotations
@@ -139,7 +139,9 @@ class _Supervision:
             foreground=job is None or job.take_first(),
         )
         restore = None if wiring.real is None else (wiring.real.fd, wiring.real.saved)
-        self._keeper = kp.Keeper(program, kp.Surroundings(own_session, sweep=job is None, restore=restore))
+        # The last close of an inotify descriptor takes 10 to 20 ms: the keeper's, for which nobody waits.
+        hold = None if wiring.weave is None else wiring.weave.fd
+        self._keeper = kp.Keeper(program, kp.Surroundings(own_session, job is None, restore, hold))
         if job is not None:
             job.started(self._keeper)
         wiring.hand_over()
@@ -222,6 +224,8 @@ class _Supervision:
                 if self._job is not None:
                     by_itself = os.WIFEXITED(number)
                     self._job.give_back(left=self._served.modes_left if by_itself else None)
+                for inflow in self._served.inflows:
+                    inflow.finish()
                 self._read_all()
 
     def _read_all(self) -> None:
@@ -248,15 +252,15 @@ class _Supervision:
                 self._on_closed(outflow)
         self._queue = [outflow for outflow in self._queue if outflow.open and outflow.ready]
         self._at.pop("inflow", None)
-        for inflow in self._served.inflows:
+        for inflow in self._served.inflows if self._status is None else ():
             delay_s = inflow.run()
             if delay_s is not None:
                 self._at["inflow"] = min(monotonic() + delay_s, self._at.get("inflow", float("inf")))
 
     def _on_closed(self, outflow: Outflow) -> None:
         wiring = self._served
-        if wiring.terminals is not None:
-            wiring.terminals.drop(outflow.name)
+        if wiring.terminals is not None and outflow.device is not None:
+            wiring.terminals.drop(outflow.device)
         if outflow.name == "stdout" and wiring.ends_alone(outflow) and self._status is None:
             self._at["close"] = monotonic() + _CLOSED_S
 

@@ -1,8 +1,9 @@
 """The real terminal and the terminals that the program gets, kept as if they were one.
 
-The program has one pseudo-terminal for each stream, since stdout and stderr must be told apart, and since what the line
-discipline echoes belongs to neither. To the program they must look like one terminal. Guarantees:
-- Modes that the program sets on one are set on the others before a key is handed on (`agree`), so that curses, which
+The program's stdout is a pseudo-terminal of its own, so that it can be told apart. Its stdin, its stderr and /dev/tty
+are another one: programs that need the terminal while stdin is something else (`less`, `more`, `vim -`) read keys from
+what stderr is. To the program the two must look like one terminal. Guarantees:
+- Modes that the program sets on one are set on the other before a key is handed on (`agree`), so that curses, which
   sets its modes on stdout, gets its keys unechoed from stdin.
 - The program's terminals have the real one's modes from the start, output processing included. What that processing
   added to the bytes is taken back (`LineEnds`), and the real terminal adds it again; where the program turns it off,
@@ -16,7 +17,10 @@ import os
 import termios
 from typing import Any
 
-from tachograph.supervision.streams import STREAMS, StreamName, set_window_size
+from tachograph.supervision.streams import set_window_size
+
+KEYS, STDOUT = "keys", "stdout"
+"""The two devices of the program: that of stdin, stderr and /dev/tty, and that of stdout."""
 
 IFLAG, OFLAG, CFLAG, LFLAG, ISPEED, OSPEED, CC = range(7)
 Modes = list[Any]
@@ -152,23 +156,23 @@ def open_again(fd: int, flags: int) -> int | None:
 
 
 class ProgramTerminals:
-    """The pseudo-terminals of the program: `masters` are ours, `slaves` go to the program, both by stream."""
+    """The pseudo-terminals of the program: `masters` are ours, `slaves` go to the program, both by device."""
 
-    def __init__(self, streams: tuple[StreamName, ...], *, modes: Modes | None) -> None:
-        self.masters: dict[StreamName, int] = {}
-        self.slaves: dict[StreamName, int] = {}
-        for stream in streams:
+    def __init__(self, devices: tuple[str, ...], *, modes: Modes | None) -> None:
+        self.masters: dict[str, int] = {}
+        self.slaves: dict[str, int] = {}
+        for device in devices:
             master, slave = os.openpty()
             os.set_blocking(master, False)
-            self.masters[stream], self.slaves[stream] = master, slave
+            self.masters[device], self.slaves[device] = master, slave
             if modes is not None:
                 termios.tcsetattr(slave, termios.TCSANOW, modes)
-        self.first: Modes = termios.tcgetattr(self.masters[streams[0]])
+        self.first: Modes = termios.tcgetattr(self.masters[devices[0]])
         self.agreed: Modes = self.first
 
     def agree(self) -> bool:
         """Find the terminal whose modes the program changed and set them on the others; whether there was one."""
-        for stream, master in self.masters.items():
+        for device, master in self.masters.items():
             try:
                 modes = termios.tcgetattr(master)
             except termios.error:  # hung up
@@ -176,7 +180,7 @@ class ProgramTerminals:
             if modes != self.agreed:
                 self.agreed = modes
                 for other, fd in self.masters.items():
-                    if other != stream:
+                    if other != device:
                         _set_modes(fd, modes)
                 return True
         return False
@@ -195,9 +199,9 @@ class ProgramTerminals:
             self.first = self.agreed
 
     def resize(self, size: tuple[int, int]) -> None:
-        """Set the size of all; the controlling one last, because that is what sends SIGWINCH."""
-        for stream in sorted(self.masters, key=STREAMS.index, reverse=True):
-            set_window_size(self.masters[stream], size)
+        """Set the size of all; that of the keys last, because it controls the session, and that sends SIGWINCH."""
+        for device in sorted(self.masters, reverse=True):
+            set_window_size(self.masters[device], size)
 
     def hand_over(self) -> None:
         """Close the program's ends in our process: when the program's are closed too, ours see the end."""
@@ -205,6 +209,6 @@ class ProgramTerminals:
             os.close(fd)
         self.slaves.clear()
 
-    def drop(self, stream: StreamName) -> None:
+    def drop(self, device: str) -> None:
         """Forget one whose master was closed."""
-        self.masters.pop(stream, None)
+        self.masters.pop(device, None)

@@ -23,18 +23,15 @@ if TYPE_CHECKING:
 _TURN = 4  # pieces read before anybody else gets a turn
 
 
-def interleave(pieces: Sequence[bytes], runs: Sequence[int], *, unannounced: int = -1) -> list[tuple[int, bytes]]:
+def interleave(pieces: Sequence[bytes], runs: Sequence[int]) -> list[tuple[int, bytes]]:
     """Cut pieces into parts and put these in order; each part with the number of its piece.
 
     `runs`: which of them was written, in order. Each run gets one line, the last of a piece gets the rest of it. What
-    has no run comes last; that of the piece `unannounced` comes first.
+    has no run comes last.
     """
     parts = []
     to_come = [runs.count(number) for number in range(len(pieces))]
     at = [0] * len(pieces)
-    if unannounced >= 0 and pieces[unannounced] and not to_come[unannounced]:
-        parts.append((unannounced, pieces[unannounced]))
-        at[unannounced] = len(pieces[unannounced])
     for number in runs:
         piece = pieces[number]
         to_come[number] -= 1
@@ -47,19 +44,19 @@ def interleave(pieces: Sequence[bytes], runs: Sequence[int], *, unannounced: int
 
 
 class Weave:
-    """Outflows, passed on in the order in which they were written.
+    """Outflows, passed on in the order in which they were written; an echo, which the program answers, goes first."""
 
-    `unannounced` is the place of the one whose bytes may come without an event: what a line discipline echoes, which
-    the program answers.
-    """
-
-    def __init__(self, flows: Sequence[Outflow], written: Modifications, *, unannounced: int = -1) -> None:
+    def __init__(self, flows: Sequence[Outflow], written: Modifications) -> None:
         self.flows = flows
         self._written = written
-        self._unannounced = unannounced
         self._ahead = [False for _ in flows]  # data was passed on whose event had not come
         self._amid_line = [False for _ in flows]
         self._last = 0  # the stream of the last run
+
+    @property
+    def fd(self) -> int:
+        """The descriptor that the events are read from."""
+        return self._written.fd
 
     def run(self) -> None:
         """Read some pieces of each, show them to the watcher, pass them on."""
@@ -70,9 +67,11 @@ class Weave:
             pieces = [
                 piece + self._take(n) if runs.count(n) > piece.count(b"\n") else piece for n, piece in enumerate(pieces)
             ]
+            pieces = [flow.pass_echo(piece) for flow, piece in zip(self.flows, pieces, strict=True)]
             runs = self._unspent(pieces, runs)
+            runs[:0] = [n for n, flow in enumerate(self.flows) if pieces[n] and n not in runs and flow.may_echo]
             pieces = [self._line_end(number, piece) for number, piece in enumerate(pieces)]
-            for number, part in interleave(pieces, runs, unannounced=self._unannounced):
+            for number, part in interleave(pieces, runs):
                 self._pass_on(number, part)
             for flow in self.flows:
                 flow.settle()
@@ -89,7 +88,7 @@ class Weave:
             if self._ahead[number] and number in runs and (not piece.endswith(b"\n") or runs.count(number) > 1):
                 runs.remove(number)
                 self._ahead[number] = False
-            elif piece and number != self._unannounced:
+            elif piece:
                 self._ahead[number] = number not in runs
                 self._last = number
         self._last = runs[-1] if runs else self._last
@@ -103,7 +102,7 @@ class Weave:
 
     def _pass_on(self, number: int, part: bytes) -> None:
         self._amid_line[number] = not part.endswith(b"\n")
-        self.flows[number].pass_on(part)
+        self.flows[number].pass_written(part)
 
     def _line_end(self, number: int, piece: bytes) -> bytes:
         """Pass on the line end with which `piece` begins if its line has been passed on, and return the rest.
@@ -128,7 +127,7 @@ def weave(flows: Sequence[Outflow], ends: Sequence[int], *, terminal: int) -> We
     """
     paths = [[f"/proc/self/fd/{fd}", *(["/dev/tty"] if place == terminal else [])] for place, fd in enumerate(ends)]
     try:
-        return Weave(flows, Modifications(paths), unannounced=terminal)
+        return Weave(flows, Modifications(paths))
     except OSError:
         return None
 

@@ -16,11 +16,14 @@ import os
 import termios
 from typing import TYPE_CHECKING
 
+from tachograph.supervision.echo import Echo
 from tachograph.supervision.inflow import Inflow, from_pipe, rest_of_file
 from tachograph.supervision.outflow import Outflow, Outlet
 from tachograph.supervision.script import ScriptedKeys, ScriptedPipe, Sleep, as_file
 from tachograph.supervision.streams import STREAMS, StreamKinds, StreamName, window_size
 from tachograph.supervision.terminal import (
+    KEYS,
+    STDOUT,
     ProgramTerminals,
     RealTerminal,
     adds_returns,
@@ -54,6 +57,7 @@ class Wiring:
         self.outlets: dict[int, Outlet] = {}
         self.weave: Weave | None = None
         self.inflows: list[Inflow] = []
+        self.echo = Echo()
         self.watcher = watcher
         self.readiness = readiness
         self._ours: list[int] = []  # the program's ends, open here until it has them
@@ -76,15 +80,17 @@ class Wiring:
         self.outlets[number] = Outlet(number, self.readiness)
         return self.outlets[number]
 
-    def add_outflow(self, fd: int, name: StreamName, outlet: Outlet | None, *, undo_returns: bool = False) -> None:
+    def add_outflow(self, fd: int, name: StreamName, outlet: Outlet | None, *, device: str | None = None) -> None:
         """Serve what comes out of `fd`."""
         self.outflows.append(
             Outflow(
                 fd,
                 name=name,
+                device=device,
                 outlet=outlet,
                 real=self.real,
-                undo_returns=undo_returns,
+                undo_returns=device is not None and self.terminals is not None and adds_returns(self.terminals.first),
+                echo=self.echo if device == KEYS else None,
                 watcher=self.watcher,
                 readiness=self.readiness,
             )
@@ -103,31 +109,29 @@ class Wiring:
 
     def add_terminals(self, *, modes: list[object] | None, size: tuple[int, int], controlling: bool) -> None:
         """Give the program a terminal for each of its streams that is one, and one to control its session."""
-        streams = self.kinds.terminals
-        if controlling and "stdin" not in streams:
-            streams = ("stdin", *streams)
-        self.terminals = ProgramTerminals(streams, modes=modes)
+        device_of = {"stdin": KEYS, "stdout": STDOUT, "stderr": KEYS}
+        devices = {device_of[stream] for stream in self.kinds.terminals} | ({KEYS} if controlling else set())
+        self.terminals = ProgramTerminals(tuple(sorted(devices)), modes=modes)
         if size != (0, 0):
             self.terminals.resize(size)
         for stream in self.kinds.terminals:
-            self.files[STREAMS.index(stream)] = self.terminals.slaves[stream]
+            self.files[STREAMS.index(stream)] = self.terminals.slaves[device_of[stream]]
         if controlling:
-            self.controls = self.terminals.slaves["stdin"]
+            self.controls = self.terminals.slaves[KEYS]
 
     def add_outputs(self, outlet: Callable[[int], Outlet | None]) -> None:
         """Serve what the program writes, and what its line discipline echoes."""
-        undo = self.terminals is not None and adds_returns(self.terminals.first)
         masters = {} if self.terminals is None else self.terminals.masters
-        if "stdin" in masters:
-            self.add_outflow(masters["stdin"], "stdin", outlet(self.first_terminal()), undo_returns=undo)
-        for stream in STREAMS[1:]:
-            number = STREAMS.index(stream)
-            if stream in masters:
-                self.add_outflow(masters[stream], stream, outlet(number), undo_returns=undo)
-            elif self.kinds.of(stream) != "closed":
+        for number, name in ((1, STREAMS[1]), (2, STREAMS[2])):
+            device = KEYS if number == 2 else STDOUT
+            if self.kinds.of(name) == "terminal":
+                self.add_outflow(masters[device], name, outlet(number), device=device)
+            elif self.kinds.of(name) != "closed":
                 end, writing = os.pipe()
                 self.lend(number, writing)
-                self.add_outflow(end, stream, outlet(number))
+                self.add_outflow(end, name, outlet(number))
+        if KEYS in masters and self.kinds.stderr != "terminal":
+            self.add_outflow(masters[KEYS], "stdin", outlet(self.first_terminal()), device=KEYS)
         self._weave_outputs()
 
     def _weave_outputs(self) -> None:
@@ -135,14 +139,14 @@ class Wiring:
         for outlet in self.outlets.values():
             flows = [flow for flow in self.outflows if flow.outlet is outlet]
             if len(flows) > 1 and self.weave is None:
-                names = [flow.name for flow in flows]
-                ends = [self._program_end(name) for name in names]
-                self.weave = weave(flows, ends, terminal=names.index("stdin") if "stdin" in names else -1)
+                devices = [flow.device for flow in flows]
+                ends = [self._program_end(flow) for flow in flows]
+                self.weave = weave(flows, ends, terminal=devices.index(KEYS) if KEYS in devices else -1)
 
-    def _program_end(self, name: StreamName) -> int:
-        if self.terminals is not None and name in self.terminals.slaves:
-            return self.terminals.slaves[name]
-        end = self.files[STREAMS.index(name)]
+    def _program_end(self, outflow: Outflow) -> int:
+        if self.terminals is not None and outflow.device is not None:
+            return self.terminals.slaves[outflow.device]
+        end = self.files[STREAMS.index(outflow.name)]
         assert end is not None
         return end
 
@@ -228,6 +232,5 @@ def replayed(
     elif kinds.stdin == "pipe":
         wiring.inflows.append(ScriptedPipe(content, wiring.pipe_in(), readiness=readiness))
     elif kinds.stdin == "terminal" and wiring.terminals is not None:
-        slave = fcntl.fcntl(wiring.terminals.slaves["stdin"], fcntl.F_DUPFD_CLOEXEC, 3)
-        wiring.inflows.append(ScriptedKeys(content, wiring.terminals.masters["stdin"], slave, sleeps=sleep))
+        wiring.inflows.append(ScriptedKeys(content, wiring.terminals, echo=wiring.echo, sleeps=sleep))
     return wiring
