@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -49,3 +51,41 @@ def test_forked_workers_are_recorded_each_on_a_path_of_its_own(tmp_path: Path) -
     assert {one["path"].split("/")[1][:1] for one in timeline} == {"p"}
     assert answer["liveEffects"] == 0
     assert sorted(one["effect"] for one in answer["unconsumed"]) == []
+
+
+CLOSED = """
+import os, sys, urllib.request
+def is_open(number):
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+before = [is_open(number) for number in range(3)]
+import httpx
+httpx.post(sys.argv[1], content=b"x")
+with open(sys.argv[2], "w") as out:
+    print(before, [is_open(number) for number in range(3)], file=out)
+"""
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)])
+def test_a_standard_stream_that_was_closed_stays_closed_for_the_program(
+    tmp_path: Path, closed: tuple[int, ...]
+) -> None:
+    world, said = world_in(tmp_path), tmp_path / "said"
+    (world.programs / "closed.py").write_text(CLOSED)
+    redirected = " ".join(f"{number}>&-" for number in closed)
+
+    def started(*before: str) -> str:
+        words = shlex.join([*before, sys.executable, str(world.programs / "closed.py"), server.url, str(said)])
+        subprocess.run(["sh", "-c", f"{words} {redirected}"], check=True, env=world.environment(), cwd=world.work)
+        return said.read_text()
+
+    with ScriptedServer(_back) as server:
+        plainly = started()
+        recorded = started(sys.executable, "-m", "tachograph", "run", "--")
+        hits = server.hits
+        answer = tacho(world, "replay", "last", "--json").json()
+    assert recorded == plainly == f"{[number not in closed for number in range(3)]!s} {plainly.split('] ')[1]}"
+    assert (answer["liveEffects"], server.hits) == (0, hits)

@@ -37,4 +37,5 @@ def begin(*, store: str | None, agent: str | None) -> None:
     except (OSError, TachographError) as fault:
         if require:
             raise
-        sys.stderr.write(f"tachograph: this process is not recorded ({fault}); it goes on\n")
+        if sys.stderr is not None:  # the process was started with it closed
+            sys.stderr.write(f"tachograph: this process is not recorded ({fault}); it goes on\n")

@@ -62,6 +62,7 @@ class SpoolWatcher:
 def launch(argv: list[str], *, store: StoreFolder, tag_file: str, agent: str | None, require: bool) -> Ending:
     """Run `argv` under capture in `store` and return how it ended. Raises Refused if capture is required and fails."""
     run_id, kinds = new_run_id(), supervisor.look()
+    supervisor.plug(kinds)  # else the spool would take the number of a standard stream that is closed
 
     def failed(fault: BaseException) -> None:
         if not require and first_gap(store.spool, run_id) in (None, spool.path):  # else a recorder has said it

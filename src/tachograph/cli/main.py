@@ -8,6 +8,7 @@ that should not have, 6 undecided, 130 interrupted. `run` exits as the program d
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import NoReturn
 
@@ -17,6 +18,7 @@ from tachograph.errors import TachographError
 def entry() -> NoReturn:
     """Run the command line of this process and exit."""
     words = sys.argv[1:]
+    _never_without_streams()
     try:
         if words[:1] == ["run"]:
             from tachograph.cli.commands.run import run
@@ -32,6 +34,13 @@ def entry() -> NoReturn:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has gone: nothing is left to say
         sys.exit(0)
+
+
+def _never_without_streams() -> None:
+    """Where we were started with a standard stream closed, what we write to it goes nowhere instead of raising."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, io.StringIO())  # no file: it would take the number of the closed stream
 
 
 def fail(fault: TachographError, *, as_json: bool) -> NoReturn:

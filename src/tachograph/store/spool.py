@@ -57,7 +57,7 @@ class Spool:
         _create(key_path, sealedbox.wrap(key, file_id=file_id, public=public))
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-            self._fd = os.open(self.path, flags, 0o600)
+            self._fd = _above_standard_streams(os.open(self.path, flags, 0o600))
             fcntl.flock(self._fd, fcntl.LOCK_EX)  # waits for nobody but an `is_live` that looks just now
             if os.write(self._fd, MAGIC + file_id) != HEADER_SIZE:
                 raise OSError(28, "no space left for a spool file", self.path)
@@ -298,6 +298,16 @@ def _key_of(path: str) -> tuple[bytes, bool]:
         except FileNotFoundError:
             continue
     raise DamagedStore(f"{path}: its key file is gone, so it cannot be read by anyone")
+
+
+def _above_standard_streams(fd: int) -> int:
+    """The same file under a number that no standard stream has: a program whose stdout is closed sees it closed."""
+    if fd > 2:
+        return fd
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(fd)
 
 
 def _create(path: str, data: bytes) -> None:

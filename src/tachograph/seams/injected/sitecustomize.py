@@ -53,11 +53,16 @@ def _bypassed(taken, reason):
             with open(os.path.join(folder, "%s.%d.bypassed" % (run, os.getpid())), "w") as file:
                 file.write("%s: %s" % (sys.executable, reason))
         except (IOError, OSError):
-            sys.stderr.write("tachograph: this process is not recorded (%s); it goes on\n" % reason)
+            _say("tachograph: this process is not recorded (%s); it goes on\n" % reason)
     if taken.get(PREFIX + "REQUIRE"):
         said = "tachograph: cannot watch %s (%s) and capture is required: stopping\n"
-        sys.stderr.write(said % (sys.executable, reason))
+        _say(said % (sys.executable, reason))
         os._exit(3)
+
+
+def _say(text):
+    if sys.stderr is not None:  # the process was started with it closed
+        sys.stderr.write(text)
 
 
 def _start(taken):
