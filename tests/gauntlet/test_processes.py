@@ -70,9 +70,7 @@ with open(sys.argv[2], "w") as out:
 
 
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)])
-def test_a_standard_stream_that_was_closed_stays_closed_for_the_program(
-    tmp_path: Path, closed: tuple[int, ...]
-) -> None:
+def test_a_standard_stream_that_was_closed_stays_closed(tmp_path: Path, closed: tuple[int, ...]) -> None:
     world, said = world_in(tmp_path), tmp_path / "said"
     (world.programs / "closed.py").write_text(CLOSED)
     redirected = " ".join(f"{number}>&-" for number in closed)
