@@ -20,6 +20,7 @@ from tachograph.capture.facts import own_files
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.formats.credentials import redact_headers, redact_url
+from tachograph.formats.wire import HeadTaker
 from tachograph.model.identity import mint
 from tachograph.seams import context, port
 from tachograph.seams.draws import site_of
@@ -37,7 +38,7 @@ DRAWS_WAIT = 512  # draws kept in memory at most: they ride in the next frame, a
 class Recording:
     """One effect under way. The first `end` or `exited` counts."""
 
-    __slots__ = ("_decision", "_effect", "_ended", "_parent", "_path", "_recorder", "_signalled")
+    __slots__ = ("_decision", "_effect", "_ended", "_parent", "_path", "_recorder", "_signalled", "_taker")
 
     def __init__(self, recorder: Recorder, effect: int, path: int, decision: int, parent: int) -> None:
         self._recorder = recorder
@@ -47,6 +48,7 @@ class Recording:
         self._parent = parent
         self._ended = False
         self._signalled = 0
+        self._taker: HeadTaker | None = None
 
     @property
     def effect(self) -> int:
@@ -75,6 +77,23 @@ class Recording:
     def chunk(self, data: bytes, stream: int = 0) -> None:
         """Keep a part of the answer before the program gets it."""
         self._write(fr.CHUNK, data, stream)
+
+    def wire(self, data: bytes) -> None:
+        """Keep what one read of the socket returned, before the program gets it; the head is kept apart too."""
+        taker = self._taker
+        if taker is None:
+            taker = self._taker = HeadTaker()
+        if taker.done:
+            self._write(fr.WIRE, bytes(data))
+            return
+        written, head = taker.take(bytes(data))
+        self._write(fr.WIRE, written)
+        if head is not None:
+            self.head(head.status, head.headers, head.version, head.reason)
+
+    def move(self, what: bytes) -> None:
+        """Keep that the program's reader moved: between which arrivals it waited and took."""
+        self._write(fr.MOVE, what)
 
     def end(self, how: str, error: BaseException | None = None) -> None:
         """Keep how the effect ended."""

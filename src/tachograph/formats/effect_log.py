@@ -13,7 +13,8 @@ from __future__ import annotations
 from tachograph.errors import FormatError
 from tachograph.formats import frame as fr
 from tachograph.formats import values
-from tachograph.model.effect import CHUNK, END, HEAD, HTTP, SUBPROCESS, Arrival, Draw, Effect
+from tachograph.formats.wire import Deframer
+from tachograph.model.effect import CHUNK, END, HEAD, HTTP, MOVE, SUBPROCESS, WIRE, Arrival, Draw, Effect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,8 +104,18 @@ def _effects_of(frames: list[fr.Frame]) -> EffectLog:
             log.about.append(values.decode(frame.payload))
         elif kind not in (fr.PATH, fr.SITE, fr.DRAWS):
             log.facts.append(Fact(frame, paths.get(frame.path, "")))
+    for effect in log.effects:
+        if effect.wire:
+            _deframe(effect)
     log.streams = {stream: b"".join(parts) for stream, parts in streams.items()}
     return log
+
+
+def _deframe(effect: Effect) -> None:
+    deframer = Deframer()
+    for arrival in effect.arrivals:
+        if arrival.kind == WIRE:
+            arrival.body = deframer.feed(arrival.data)
 
 
 def _site(payload: bytes) -> tuple[str, str, str, str]:
@@ -156,11 +167,20 @@ def _head(effect: Effect, frame: fr.Frame) -> None:
     (status, version, reason, headers, tags), _ = fr.unpack_fields(frame.payload)
     effect.status, effect.version, effect.reason = int(status), version, reason
     effect.response_headers, effect.response_tags = fr.unpack_headers(headers), read_tags(tags)
-    effect.arrivals.append(Arrival(HEAD, frame.at_ns))
+    if not effect.wire:  # there the head is part of what the socket gave
+        effect.arrivals.append(Arrival(HEAD, frame.at_ns))
 
 
 def _chunk(effect: Effect, frame: fr.Frame) -> None:
     effect.arrivals.append(Arrival(CHUNK, frame.at_ns, frame.payload, frame.flags))
+
+
+def _wire(effect: Effect, frame: fr.Frame) -> None:
+    effect.arrivals.append(Arrival(WIRE, frame.at_ns, frame.payload))
+
+
+def _move(effect: Effect, frame: fr.Frame) -> None:
+    effect.arrivals.append(Arrival(MOVE, frame.at_ns, frame.payload))
 
 
 def _end(effect: Effect, frame: fr.Frame) -> None:
@@ -182,6 +202,6 @@ def _exited(effect: Effect, frame: fr.Frame) -> None:
 
 
 _CONTINUE = {
-    fr.BODY: _body, fr.SENT: _sent, fr.HEAD: _head, fr.CHUNK: _chunk, fr.END: _end, fr.LEAVE: _leave,
-    fr.EXITED: _exited,
+    fr.BODY: _body, fr.SENT: _sent, fr.HEAD: _head, fr.CHUNK: _chunk, fr.WIRE: _wire, fr.MOVE: _move, fr.END: _end,
+    fr.LEAVE: _leave, fr.EXITED: _exited,
 }  # fmt: skip

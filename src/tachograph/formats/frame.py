@@ -29,7 +29,7 @@ _MOST_LEVELS = 16  # of tuples in tuples in a draw; a seam packs one
 # What a frame says. Run and process:
 RUN, PROCESS, PATH, SITE, STREAM, ENDED, NOTE, DRAWS, ABOUT = 1, 2, 3, 4, 5, 6, 7, 8, 9
 # An effect over HTTP, and the answers of every effect:
-CALL, BODY, SENT, HEAD, CHUNK, END = 16, 17, 18, 19, 20, 21
+CALL, BODY, SENT, HEAD, CHUNK, END, WIRE, MOVE = 16, 17, 18, 19, 20, 21, 22, 23
 # Effects and facts that the program declares:
 ENTER, LEAVE, OPEN, CLOSE, OUTPUT, CONFIGURE, FAIL, OBSERVE = 32, 33, 34, 35, 36, 37, 38, 39
 # A program that was started:
@@ -40,7 +40,8 @@ READY, SERVED, MISS, ATTEMPT, DRIFT, UNORDERED, SPENT, LIVE, LENT = 64, 65, 66, 
 NAMES = {
     RUN: "run", PROCESS: "process", PATH: "path", SITE: "site", STREAM: "stream", ENDED: "ended", NOTE: "note",
     DRAWS: "draws", ABOUT: "about", CALL: "call", BODY: "body", SENT: "sent", HEAD: "head", CHUNK: "chunk",
-    END: "end", ENTER: "enter", LEAVE: "leave", OPEN: "open", CLOSE: "close", OUTPUT: "output",
+    END: "end", WIRE: "wire", MOVE: "move", ENTER: "enter", LEAVE: "leave", OPEN: "open", CLOSE: "close",
+    OUTPUT: "output",
     CONFIGURE: "configure", FAIL: "fail", OBSERVE: "observe", SPAWN: "spawn", EXITED: "exited", READY: "ready",
     SERVED: "served", MISS: "miss", ATTEMPT: "attempt", DRIFT: "drift", UNORDERED: "unordered", SPENT: "spent",
     LIVE: "live", LENT: "lent",
@@ -48,7 +49,7 @@ NAMES = {
 
 # Frames that start an effect, and arrivals: what the program was given, in an order that a replay keeps.
 STARTS = frozenset((CALL, ENTER, SPAWN))
-ARRIVALS = frozenset((HEAD, CHUNK, END, LEAVE, EXITED))
+ARRIVALS = frozenset((HEAD, CHUNK, WIRE, MOVE, END, LEAVE, EXITED))
 
 _COUNTS: dict[int, Struct] = {}
 

@@ -13,23 +13,28 @@ if TYPE_CHECKING:
     Headers = list[tuple[bytes, bytes]]
 
 HTTP, SUBPROCESS, TOOL, RETRIEVAL, EXTERNAL = "http", "subprocess", "tool", "retrieval", "external"
-HEAD, CHUNK, END = "head", "chunk", "end"
+HEAD, CHUNK, WIRE, MOVE, END = "head", "chunk", "wire", "move", "end"
+
+WIRE_LIBRARIES = frozenset(("http.client", "aiohttp"))
+"""Clients that are watched at the socket; the others hand over a parsed head and a body without framing."""
 
 
 class Arrival:
     """Something that the program was given: the head of an answer, a chunk of it, or its end.
 
     `at_ns` is nanoseconds since the run began and also its place in the order of all arrivals: no two are equal.
-    `stream` tells a started program's stdout (1) from its stderr (2).
+    `stream` tells a started program's stdout (1) from its stderr (2). Of a `wire` arrival, `data` is what one read of
+    the socket returned, head and framing included, and `body` is what of the answer's body stands in it.
     """
 
-    __slots__ = ("at_ns", "data", "kind", "stream")
+    __slots__ = ("at_ns", "body", "data", "kind", "stream")
 
     def __init__(self, kind: str, at_ns: int, data: bytes = b"", stream: int = 0) -> None:
         self.kind = kind
         self.at_ns = at_ns
         self.data = data
         self.stream = stream
+        self.body = data
 
 
 class Effect:
@@ -71,8 +76,17 @@ class Effect:
 
     @property
     def chunks(self) -> list[bytes]:
-        """The answer's chunks (of a started program: both streams') as they arrived."""
-        return [arrival.data for arrival in self.arrivals if arrival.kind == CHUNK]
+        """The answer's chunks (of a started program: both streams') as they arrived, without the wire's framing."""
+        return [
+            arrival.body
+            for arrival in self.arrivals
+            if arrival.kind == CHUNK or (arrival.kind == WIRE and arrival.body)
+        ]
+
+    @property
+    def wire(self) -> bool:
+        """Whether the answer was taken at the socket: its arrivals are the bytes of each read."""
+        return self.library in WIRE_LIBRARIES
 
     @property
     def answer(self) -> bytes:

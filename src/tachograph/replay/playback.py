@@ -24,7 +24,7 @@ from tachograph.comparison.requests import Prepared, Request, compare_requests, 
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.formats.credentials import redact_headers, redact_url
-from tachograph.model.effect import HTTP, SUBPROCESS, Effect
+from tachograph.model.effect import HTTP, SUBPROCESS, WIRE_LIBRARIES, Effect
 from tachograph.replay.ordering import Order
 from tachograph.replay.stub import StubOf
 from tachograph.seams import context, port
@@ -68,7 +68,7 @@ class Given:
         return self._playback.error_of(self._effect)
 
 
-_KINDS = {"head": fr.HEAD, "chunk": fr.CHUNK, "end": fr.END}
+_KINDS = {"head": fr.HEAD, "chunk": fr.CHUNK, "wire": fr.WIRE, "move": fr.MOVE, "end": fr.END}
 
 
 class Played:
@@ -140,7 +140,7 @@ class Playback:
         self._exact: dict[Any, list[Effect]] = {}
         for effect in log.effects:
             if effect.kind == HTTP:
-                self._exact.setdefault(self._key(self._request_of(effect)), []).append(effect)
+                self._exact.setdefault(self._key(self._request_of(effect), effect.wire), []).append(effect)
         self.order = Order(log.effects, let_go=lambda effect: report(fr.UNORDERED, effect.index, b""))
         self._draws: dict[tuple[str, tuple[str, ...]], deque[Any]] = {}
         for draw in log.draws:
@@ -163,7 +163,7 @@ class Playback:
         request = Prepared(Request(HTTP, method, shown, kept, body))
         path = context.here().path
         with self._lock:
-            effect, notes = self._claim(request, path)
+            effect, notes = self._claim(request, path, wire=library in WIRE_LIBRARIES)
         if effect is None:
             self._missed(request, path)
         assert effect is not None
@@ -179,17 +179,19 @@ class Playback:
         return known
 
     @staticmethod
-    def _key(prepared: Prepared) -> Any:
+    def _key(prepared: Prepared, wire: bool) -> Any:
+        # What was taken at the socket cannot answer a client that is given a head and chunks, nor the other way round.
         request = prepared.request
-        return request.method, prepared.url, frozenset(prepared.headers.items()), request.body
+        return wire, request.method, prepared.url, frozenset(prepared.headers.items()), request.body
 
-    def _claim(self, request: Prepared, path: str) -> tuple[Effect | None, list[str]]:
-        same = [effect for effect in self._exact.get(self._key(request), ()) if effect.index in self._free]
+    def _claim(self, request: Prepared, path: str, *, wire: bool) -> tuple[Effect | None, list[str]]:
+        same = [effect for effect in self._exact.get(self._key(request, wire), ()) if effect.index in self._free]
         if same:
             return self._pick(same, path), []
         # In the order in which they would be picked, so that the first that fits is the one: a long run has one
         # comparison per call and not one per recording.
-        free = [one for one in self._free.values() if one.kind == HTTP and one.method == request.request.method]
+        method = request.request.method
+        free = [o for o in self._free.values() if o.kind == HTTP and o.method == method and o.wire == wire]
         for effect in sorted(free, key=lambda one: (one.path != path, one.index)):
             verdict = compare_requests(self._request_of(effect), request)
             if verdict.level != "different":
@@ -246,8 +248,8 @@ class Playback:
     def closed(self, effect: Effect, at: int) -> None:
         """The program closed an answer; what it did not read is let go."""
         self.order.release(effect)
-        given = [arrival for arrival in effect.arrivals if arrival.kind == "chunk"]
-        read = sum(1 for arrival in effect.arrivals[:at] if arrival.kind == "chunk")
+        given = [arrival for arrival in effect.arrivals if arrival.kind in ("chunk", "wire")]
+        read = sum(1 for arrival in effect.arrivals[:at] if arrival.kind in ("chunk", "wire"))
         if read < len(given):
             self._report(fr.CHUNK, effect.index, values.encode({"read": read, "recorded": len(given)}))
 

@@ -34,6 +34,12 @@ if TYPE_CHECKING:
         def chunk(self, data: bytes, stream: int = 0) -> None:
             """A part of the answer is about to be given to the program."""
 
+        def wire(self, data: bytes) -> None:
+            """What one read of the socket returned is about to be given to the program, head and framing included."""
+
+        def move(self, what: bytes) -> None:
+            """The program's reader moves: it waits for more, or takes what is there."""
+
         def end(self, how: str, error: BaseException | None = None) -> None:
             """The effect ended so; later calls change nothing."""
 
