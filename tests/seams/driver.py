@@ -8,7 +8,6 @@ is replaced. A program is a text; its file keeps its name from recording to repl
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import json
 import os
 import subprocess
@@ -26,6 +25,7 @@ from tachograph.formats import values
 from tachograph.formats.effect_log import EffectLog, read_effect_log
 from tachograph.intake.gather import Gathered, gather
 from tachograph.intake.logs import Log, split
+from tachograph.replay.engine import memory_file, tape_settings
 from tachograph.seams import injection
 from tachograph.store.spool import Reading, Spool, read_spool
 
@@ -151,15 +151,13 @@ class Recorded:
     def replay(self, *args: str, limit_s: float = LIMIT_S, environment: Mapping[str, str] | None = None) -> Replayed:
         """Run the program again, answered from the record. `args` replaces the recorded arguments where given."""
         tape = b"".join(log.data for log in self.logs)
-        fd = os.memfd_create("tape", 0)
+        fd, start = memory_file(tape, self.log)
         try:
-            os.write(fd, tape)
-            fcntl.fcntl(fd, fcntl.F_SETFL, os.O_APPEND | os.O_RDWR)
-            settings = {"TAPE": str(fd), "TAPE_SIZE": str(len(tape)), "LIBS": injection.libraries()}
+            settings = tape_settings(fd, tape, self.log)
             env = injection.inject({**os.environ, **(environment or {})}, entry=REPLAY, settings=settings)
             argv = self.session.argv(args or self.args, self.options)
             ended = _ended(argv, self.session.folder, env, pass_fds=(fd,), limit_s=limit_s)
-            report = os.pread(fd, os.fstat(fd).st_size, len(tape))
+            report = os.pread(fd, os.fstat(fd).st_size, start)
         finally:
             os.close(fd)
         return Replayed(ended, fr.read_log(report))

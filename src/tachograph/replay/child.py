@@ -1,8 +1,9 @@
 """The replayed program's side: read the tape, close the world, answer from the record, report.
 
-One inherited descriptor holds the tape (its first `TAPE_SIZE` bytes) and takes the report, appended frame by frame: a
-report survives whatever the program does. The child probes from inside that a connection is refused before the program
-starts, and says so; nothing is claimed that was not tried. Standard library only.
+One inherited descriptor holds the tape (its first `TAPE_SIZE` bytes) and, on the next page, the ledger that all
+processes of the replay share (`LEDGER_SIZE` bytes); behind it the report is appended, frame by frame: it survives
+whatever the program does. The child probes from inside that a connection is refused before the program starts, and says
+so; nothing is claimed that was not tried. Standard library only.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from time import monotonic_ns
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.formats.effect_log import read_effect_log
+from tachograph.replay.ledger import Ledger, place_behind, size_for
 from tachograph.replay.playback import Playback
 from tachograph.seams import imports, port, transports
 
@@ -79,10 +81,21 @@ def start(settings: dict[str, str]) -> None:
     report = reporter(fd)
     with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as tape:
         log = read_effect_log([bytes(tape)])
-    playback = Playback(log, report=report, asleep=not log.of(fr.RUN))
+    if int(settings["LEDGER_SIZE"]) != size_for(log.effects):
+        raise ValueError(f"a ledger of {settings['LEDGER_SIZE']} bytes does not fit this tape")
+    ledger = Ledger(log.effects, fd=fd, at=place_behind(size))
+    playback = Playback(log, report=report, asleep=not log.of(fr.RUN), ledger=ledger)
     transports.install()
     port.listen(_Probing())  # type: ignore[arg-type]
     held = probe()
     report(fr.READY, 0, values.encode({"held": held, "seamsFailed": [name for name, _ in imports.failures]}))
+    os.register_at_fork(
+        before=ledger.before_fork, after_in_parent=ledger.after_fork, after_in_child=lambda: _forked(ledger, playback)
+    )
     atexit.register(playback.finish)
     port.listen(playback)
+
+
+def _forked(ledger: Ledger, playback: Playback) -> None:
+    ledger.after_fork()
+    playback.forked()

@@ -1,8 +1,9 @@
 """The engine: start the program again in a closed world, hand it the tape, and collect what it did.
 
-The tape and the report share one memory file that is never on disk: the child reads its first part and appends frames
-to it, so a report survives whatever the child does. After the first miss the child has 5 s; after 100 misses, or when
-nothing moves for longer than the whole recorded run took and 30 s more, it is ended, and the result says so.
+Tape, ledger and report share one memory file that is never on disk: all processes of the replay read its first part,
+agree in the second on what is consumed, and append frames to the third, so a report survives whatever they do. After
+the first miss the child has 5 s; after 100 misses, or when nothing moves for longer than the whole recorded run took
+and 30 s more, it is ended, and the result says so.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tachograph.errors import FormatError
 from tachograph.formats import frame as fr
 from tachograph.formats import values
+from tachograph.replay import ledger
 from tachograph.seams import injection
 from tachograph.supervision import supervisor
 
@@ -124,7 +126,8 @@ class _Report:
         return taken
 
 
-def _memory_file(tape: bytes) -> int:
+def memory_file(tape: bytes, log: EffectLog) -> tuple[int, int]:
+    """Return a descriptor of a file with the tape and an empty ledger, and where the report begins behind them."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("tachograph-tape", 0)
     else:
@@ -133,18 +136,28 @@ def _memory_file(tape: bytes) -> int:
     rest = memoryview(tape)
     while rest:
         rest = rest[os.write(fd, rest) :]
+    start = ledger.place_behind(len(tape)) + ledger.size_for(log.effects)
+    os.ftruncate(fd, start)
     fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_APPEND)
-    return fd
+    return fd, start
+
+
+def tape_settings(fd: int, tape: bytes, log: EffectLog) -> dict[str, str]:
+    """Return what the replayed program is told of the memory file."""
+    return {
+        "TAPE": str(fd), "TAPE_SIZE": str(len(tape)), "LEDGER_SIZE": str(ledger.size_for(log.effects)),
+        "LIBS": injection.libraries(),
+    }  # fmt: skip
 
 
 def run_again(plan: Launch, tape: bytes, log: EffectLog) -> Outcome:
     """Start the planned program over the tape and wait for its end. Raises OSError if it cannot be started at all."""
-    fd = _memory_file(tape)
+    fd, start = memory_file(tape, log)
     try:
-        report = _Report(fd, len(tape))
+        report = _Report(fd, start)
         last = max((arrival.at_ns for effect in log.effects for arrival in effect.arrivals), default=0)
         watch = _Watch(report, STILL_S + 2 * last / 1e9)
-        settings = {"TAPE": str(fd), "TAPE_SIZE": str(len(tape)), "LIBS": injection.libraries()}
+        settings = tape_settings(fd, tape, log)
         environment = {**plan.environment, "PYTHONHASHSEED": plan.hash_seed}
         began = monotonic()
         ending = supervisor.supervise(

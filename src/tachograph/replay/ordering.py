@@ -8,13 +8,17 @@ waiting arrival lose their place (`let_go`). Progress is a new call or a deliver
 
 - an arrival is given once; an effect that was let go never waits and is never waited for again;
 - a program that is merely busy (a blocked event loop) is no standstill: a timer that fires late is armed again;
-- a thread blocks on a lock, a coroutine on a future of its own loop: no thread of ours runs in the program.
+- a thread blocks on a lock, a coroutine on a future of its own loop: no thread of ours runs in the program;
+- how far the replay has come stands in the ledger, which all its processes share. While more than one lives, a waiter
+  also looks there every 2 ms, since nobody in another process can wake it; a process that is alone never does.
 """
 
 from __future__ import annotations
 
 from _thread import allocate_lock
 from time import monotonic
+
+from tachograph.replay.ledger import DONE, FREED, ISSUED, OPEN, WAITED, Ledger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,50 +31,50 @@ GRACE_S = 0.05
 LONGEST_GAP_S = 5.0
 LATE_S = 0.02
 REARM = 20
+POLL_S = 0.002
 
 
 class _Place:
-    """One arrival's place: whose it is, and whether it has been given (or skipped)."""
+    """One arrival's place: whose it is, and how to wake who waits for it in this process."""
 
-    __slots__ = ("arrival", "done", "effect", "wake")
+    __slots__ = ("arrival", "effect", "wake")
 
     def __init__(self, effect: Effect, arrival: Arrival) -> None:
         self.effect = effect
         self.arrival = arrival
-        self.done = False
         self.wake: Callable[[], None] | None = None
 
 
 class Order:
     """The order of all arrivals of a run, and how far the replay has come in it."""
 
-    def __init__(self, effects: list[Effect], *, let_go: Callable[[Effect], None]) -> None:
+    def __init__(
+        self, effects: list[Effect], *, let_go: Callable[[Effect], None], ledger: Ledger | None = None
+    ) -> None:  # fmt: skip
         """`let_go(effect)` is called once for each effect whose recorded order could not be imposed."""
         pairs = [(arrival, effect) for effect in effects for arrival in effect.arrivals if _given(effect, arrival)]
         pairs.sort(key=lambda pair: pair[0].at_ns)
-        self._slots = [_Place(effect, arrival) for arrival, effect in pairs]
+        self._places = [_Place(effect, arrival) for arrival, effect in pairs]
         self._own: dict[int, list[int]] = {}
-        for place, slot in enumerate(self._slots):
+        for place, slot in enumerate(self._places):
             self._own.setdefault(slot.effect.index, []).append(place)
-        self._front = 0
-        self._issued: set[int] = set()
-        self._free: set[int] = set()
         self._let_go = let_go
-        self._lock = allocate_lock()
-        self._progress = monotonic()
-        self._recorded_ns = 0
+        self._ledger = Ledger(effects) if ledger is None else ledger
+        self._slots, self._flags = self._ledger.slots, self._ledger.effects
+        with self._ledger as shared:
+            if not shared.progress:
+                shared.moved()
 
     def issued(self, effect: Effect) -> None:
         """The replay made the call that this effect answers."""
-        with self._lock:
-            self._issued.add(effect.index)
-            self._moved(effect.at_ns)
+        with self._ledger as shared:
+            self._flags[effect.index] |= ISSUED
+            shared.moved(effect.at_ns)
 
     def release(self, effect: Effect) -> None:
         """Nobody waits for the rest of this effect: its reader closed it, or it is played by other means."""
-        with self._lock:
-            self._free.add(effect.index)
-            self._skip(effect)
+        with self._ledger:
+            self._free(effect)
             wake = self._advance()
         _call(wake)
 
@@ -89,8 +93,10 @@ class Order:
                 pass
 
         if self._register(place, open_gate):
-            while not gate.acquire(timeout=self._patience()):
-                self._standstill(monotonic() + 1)
+            while not gate.acquire(timeout=self.until_next_look()):
+                if self._has_turn(place):
+                    break
+                self.standstill()
         self._give(place)
 
     async def wait_async(self, effect: Effect, at: int) -> None:
@@ -110,16 +116,25 @@ class Order:
         def wake() -> None:
             loop.call_soon_threadsafe(settle)
 
+        def look() -> None:
+            if self._has_turn(place):
+                settle()
+
         if self._register(place, wake):
-            timer = _Timer(loop, self._patience, self._standstill)
+            timer = _Timer(loop, self, look)
             try:
                 await future
             except BaseException:
-                self._slots[place].wake = None
+                self._unregister(place)
                 raise
             finally:
                 timer.cancel()
         self._give(place)
+
+    def forked(self) -> None:
+        """In a child after a fork: whoever waits in the parent is woken there."""
+        for place in self._places:
+            place.wake = None
 
     # -- inside
 
@@ -128,80 +143,107 @@ class Order:
         return places[at] if at < len(places) else None
 
     def _take(self, place: int) -> bool:
-        with self._lock:
-            slot = self._slots[place]
-            if slot.done or slot.effect.index in self._free:
-                slot.done = True
+        with self._ledger:
+            if self._slots[place] == DONE or self._flags[self._places[place].effect.index] & FREED:
+                self._slots[place] = DONE
                 return True
-            if place != self._front:
+            if place != self._ledger.front:
                 return False
             wake = self._done(place)
         _call(wake)
         return True
 
     def _give(self, place: int) -> None:
-        with self._lock:
-            wake = None if self._slots[place].done else self._done(place)
+        with self._ledger:
+            wake = None if self._slots[place] == DONE else self._done(place)
+            self._places[place].wake = None
         _call(wake)
 
     def _done(self, place: int) -> Callable[[], None] | None:
-        slot = self._slots[place]
-        slot.done, slot.wake = True, None
-        self._moved(slot.arrival.at_ns)
+        slot = self._places[place]
+        self._slots[place], slot.wake = DONE, None
+        self._ledger.moved(slot.arrival.at_ns)
         return self._advance()
 
     def _register(self, place: int, wake: Callable[[], None]) -> bool:
-        with self._lock:
-            slot = self._slots[place]
-            if place == self._front or slot.effect.index in self._free:
+        with self._ledger:
+            if self._has_turn(place):
                 return False
-            slot.wake = wake
+            self._slots[place], self._places[place].wake = WAITED, wake
             return True
 
+    def _unregister(self, place: int) -> None:
+        with self._ledger:
+            self._places[place].wake = None
+            if self._slots[place] == WAITED:
+                self._slots[place] = OPEN
+
+    def _has_turn(self, place: int) -> bool:
+        """Whether this arrival may be given now; another process may have made it so without waking anybody here."""
+        if self._ledger.front == place or self._slots[place] == DONE:
+            return True
+        return bool(self._flags[self._places[place].effect.index] & FREED)
+
     def _advance(self) -> Callable[[], None] | None:
-        places, front = self._slots, self._front
-        while front < len(places) and places[front].done:
+        slots, front, end = self._slots, self._ledger.front, len(self._places)
+        while front < end and slots[front] == DONE:
             front += 1
-        self._front = front
-        return places[front].wake if front < len(places) else None
+        self._ledger.front = front
+        return self._places[front].wake if front < end else None
 
-    def _skip(self, effect: Effect) -> None:
+    def _free(self, effect: Effect) -> None:
+        self._flags[effect.index] |= FREED
         for place in self._own.get(effect.index, ()):
-            if self._slots[place].wake is None:
-                self._slots[place].done = True
+            if self._slots[place] == OPEN:
+                self._slots[place] = DONE
 
-    def _moved(self, recorded_ns: int) -> None:
-        self._progress = monotonic()
-        self._recorded_ns = max(self._recorded_ns, recorded_ns)
+    def until_next_look(self) -> float:
+        """Seconds for which a waiter may sleep before it looks whether its turn has come, or nothing moves."""
+        patience = self._patience()
+        return min(patience, POLL_S) if self.polls else patience
+
+    @property
+    def polls(self) -> bool:
+        """Whether another process may give what is waited for here."""
+        return self._ledger.shared
 
     def _patience(self) -> float:
         """Seconds without progress after which the recorded order is given up for what blocks the front."""
-        with self._lock:
-            if self._front >= len(self._slots):
+        shared = self._ledger
+        with shared:
+            front = shared.front
+            if front >= len(self._places):
                 return GRACE_S
-            slot = self._slots[self._front]
-            awaited = slot.arrival.at_ns if slot.effect.index in self._issued else slot.effect.at_ns
-            gap = max(0.0, (awaited - self._recorded_ns) / 1e9)
-            if slot.effect.index in self._issued:
+            slot = self._places[front]
+            issued = self._flags[slot.effect.index] & ISSUED
+            awaited = slot.arrival.at_ns if issued else slot.effect.at_ns
+            gap = max(0.0, (awaited - shared.recorded_ns) / 1e9)
+            if issued:
                 gap = min(gap, LONGEST_GAP_S)  # its reader is late, and the gap may be the model's own latency
-            return max(0.001, self._progress + GRACE_S + 2 * gap - monotonic())
+            return max(0.001, shared.progress + GRACE_S + 2 * gap - monotonic())
 
-    def _standstill(self, _due: float) -> bool:
+    def standstill(self) -> bool:
         """Let go of whatever holds up the earliest waiting arrival, if nothing has moved. Returns whether it did."""
         if self._patience() > 0.001:
             return False
-        with self._lock:
-            waiting = next((p for p in range(self._front, len(self._slots)) if self._slots[p].wake is not None), None)
+        with self._ledger as shared:
+            places = range(shared.front, len(self._places))
+            waiting = next((place for place in places if self._slots[place] == WAITED), None)
             if waiting is None:
                 return False
-            blockers = {slot.effect.index: slot.effect for slot in self._slots[self._front : waiting] if not slot.done}
-            blockers.pop(self._slots[waiting].effect.index, None)
+            held = [self._places[place] for place in places[: waiting - shared.front] if self._slots[place] != DONE]
+            blockers = {slot.effect.index: slot.effect for slot in held}
+            first = self._places[waiting]
+            blockers.pop(first.effect.index, None)
+            if first.wake is None and not blockers:
+                # Its turn has come, and the process that waits for it does not take it: killed, or too busy to be
+                # waited for.
+                blockers[first.effect.index] = first.effect
+                self._slots[waiting] = OPEN
             for effect in blockers.values():
-                self._free.add(effect.index)
-                self._skip(effect)
-            self._progress = monotonic()
-            wake = self._slots[waiting].wake
-            self._advance()
+                self._free(effect)
+            shared.moved()
+            wake = self._advance() or first.wake
         for effect in blockers.values():
             self._let_go(effect)
         _call(wake)
@@ -209,26 +251,29 @@ class Order:
 
 
 class _Timer:
-    """Asks for a standstill on the waiting coroutine's own loop; late firings mean a busy loop and are armed again."""
+    """Looks on the waiting coroutine's own loop; late firings mean a busy loop and are armed again."""
 
-    def __init__(self, loop: Any, patience: Callable[[], float], standstill: Callable[[float], bool]) -> None:
-        self._loop, self._patience, self._standstill = loop, patience, standstill
+    def __init__(self, loop: Any, order: Order, look: Callable[[], None]) -> None:
+        self._loop, self._order, self._look = loop, order, look
         self._rearmed = 0
+        self._not_before = 0.0
         self._arm()
 
     def _arm(self) -> None:
-        delay = self._patience()
+        delay = self._order.until_next_look()
+        if delay < self._not_before - monotonic() and not self._order.polls:
+            delay = GRACE_S
         self._due = monotonic() + delay
         self._handle = self._loop.call_later(delay, self._fire)
 
     def _fire(self) -> None:
-        late = monotonic() - self._due > LATE_S
-        if late and self._rearmed < REARM:
+        now = monotonic()
+        self._look()
+        if now - self._due > LATE_S and self._rearmed < REARM:
             self._rearmed += 1
-            self._due = monotonic() + GRACE_S
-            self._handle = self._loop.call_later(GRACE_S, self._fire)
-            return
-        self._standstill(self._due)
+            self._not_before = now + GRACE_S
+        if now >= self._not_before:
+            self._order.standstill()
         self._arm()
 
     def cancel(self) -> None:

@@ -13,7 +13,6 @@ is not equivalent. Standard library only.
 
 from __future__ import annotations
 
-from _thread import allocate_lock
 from collections import deque
 from time import perf_counter_ns
 
@@ -25,7 +24,9 @@ from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.formats.credentials import redact_headers, redact_url
 from tachograph.model.effect import HTTP, SUBPROCESS, WIRE_LIBRARIES, Effect
+from tachograph.replay.ledger import Ledger
 from tachograph.replay.ordering import Order
+from tachograph.replay.played import Declared, Played
 from tachograph.replay.stub import StubOf
 from tachograph.seams import context, port
 from tachograph.seams.draws import site_of
@@ -45,103 +46,33 @@ class EffectMissed(BaseException):
     """The program made a call that no recording fits. Raised after it stands in the report."""
 
 
-class Given:
-    """One arrival as a seam sees it."""
-
-    __slots__ = ("_effect", "_playback", "data", "flags", "how", "kind")
-
-    def __init__(self, playback: Playback, effect: Effect, kind: int, data: bytes, how: str) -> None:
-        self._playback = playback
-        self._effect = effect
-        self.kind = kind
-        self.data = data
-        self.how = how
-        self.flags = 0
-
-    def head(self) -> tuple[int, port.Headers, bytes, bytes]:
-        """Status, headers, HTTP version and reason."""
-        effect = self._effect
-        return effect.status, effect.response_headers, effect.version, effect.reason
-
-    def error(self) -> BaseException:
-        """The exception with which the effect ended, made anew. Raises EffectMissed where its class is not here."""
-        return self._playback.error_of(self._effect)
-
-
-_KINDS = {"head": fr.HEAD, "chunk": fr.CHUNK, "wire": fr.WIRE, "move": fr.MOVE, "end": fr.END}
-
-
-class Played:
-    """One recorded effect on its way to the program: each arrival when its turn has come."""
-
-    __slots__ = ("_at", "_effect", "_playback")
-
-    def __init__(self, playback: Playback, effect: Effect) -> None:
-        self._playback = playback
-        self._effect = effect
-        self._at = 0
-
-    def wait(self) -> Given:
-        """Block until the next arrival's turn has come."""
-        if not self._left():
-            self._playback.past_end(self._effect)
-            block_for_ever()
-        self._playback.order.wait(self._effect, self._at)
-        return self._next()
-
-    async def wait_async(self) -> Given:
-        """The same, for a coroutine; an effect that the program cut off is never completed."""
-        if not self._left():
-            self._playback.past_end(self._effect)
-            from asyncio import get_running_loop  # here and not at the top: see replay.ordering
-
-            await get_running_loop().create_future()
-        await self._playback.order.wait_async(self._effect, self._at)
-        return self._next()
-
-    def _left(self) -> bool:
-        arrivals = self._effect.arrivals
-        if self._at >= len(arrivals):
-            return False
-        return arrivals[self._at].kind != "end" or self._effect.ended in (port.EOF_, port.ERROR, port.RETURNED)
-
-    def _next(self) -> Given:
-        arrival = self._effect.arrivals[self._at]
-        self._at += 1
-        return Given(self._playback, self._effect, _KINDS[arrival.kind], arrival.data, self._effect.ended)
-
-    def close(self) -> None:
-        """The program wants no more of it: if the recording went on, that is reported as read less."""
-        self._playback.closed(self._effect, self._at)
-
-
-def block_for_ever() -> None:
-    """Block this thread until the program or the replay ends it: the recorded effect never completed."""
-    gate = allocate_lock()
-    gate.acquire()
-    while not gate.acquire(timeout=3600):
-        pass
-
-
 class Playback:
     """Answers from the record. `report(kind, effect, payload)` writes one frame of the replay's report."""
 
     answers: Literal[True] = True
 
-    def __init__(self, log: EffectLog, *, report: Callable[[int, int, bytes], None], asleep: bool = False) -> None:
-        """`asleep`: the recorded program called `tachograph.install()` itself, and nothing before that was recorded."""
+    def __init__(
+        self, log: EffectLog, *, report: Callable[[int, int, bytes], None], asleep: bool = False,
+        ledger: Ledger | None = None,
+    ) -> None:  # fmt: skip
+        """`asleep`: the recorded program called `tachograph.install()` itself, and nothing before that was recorded.
+
+        `ledger` is what the replay's processes share; without one, this process is the only one.
+        """
         self._log = log
         self._asleep = asleep
         self._lent: dict[Any, Any] = log.first(fr.LENT)
         self._report = report
-        self._lock = allocate_lock()
+        self.ledger = Ledger(log.effects) if ledger is None else ledger
         self._free: dict[int, Effect] = {effect.index: effect for effect in log.effects}
         self._requests: dict[int, Prepared] = {}
         self._exact: dict[Any, list[Effect]] = {}
         for effect in log.effects:
             if effect.kind == HTTP:
                 self._exact.setdefault(self._key(self._request_of(effect), effect.wire), []).append(effect)
-        self.order = Order(log.effects, let_go=lambda effect: report(fr.UNORDERED, effect.index, b""))
+        self.order = Order(
+            log.effects, let_go=lambda effect: report(fr.UNORDERED, effect.index, b""), ledger=self.ledger
+        )
         self._draws: dict[tuple[str, tuple[str, ...]], deque[Any]] = {}
         for draw in log.draws:
             self._draws.setdefault((draw.path, draw.site), deque()).append(draw.value)
@@ -162,7 +93,7 @@ class Playback:
             kept = [(name, sent.replace(value, placeholder)) for name, sent in kept]
         request = Prepared(Request(HTTP, method, shown, kept, body))
         path = context.here().path
-        with self._lock:
+        with self.ledger:
             effect, notes = self._claim(request, path, wire=library in WIRE_LIBRARIES)
         if effect is None:
             self._missed(request, path)
@@ -185,13 +116,13 @@ class Playback:
         return wire, request.method, prepared.url, frozenset(prepared.headers.items()), request.body
 
     def _claim(self, request: Prepared, path: str, *, wire: bool) -> tuple[Effect | None, list[str]]:
-        same = [effect for effect in self._exact.get(self._key(request, wire), ()) if effect.index in self._free]
+        same = [effect for effect in self._exact.get(self._key(request, wire), ()) if self._is_free(effect)]
         if same:
             return self._pick(same, path), []
         # In the order in which they would be picked, so that the first that fits is the one: a long run has one
         # comparison per call and not one per recording.
         method = request.request.method
-        free = [o for o in self._free.values() if o.kind == HTTP and o.method == method and o.wire == wire]
+        free = [o for o in self._left() if o.kind == HTTP and o.method == method and o.wire == wire]
         for effect in sorted(free, key=lambda one: (one.path != path, one.index)):
             verdict = compare_requests(self._request_of(effect), request)
             if verdict.level != "different":
@@ -201,7 +132,19 @@ class Playback:
     def _pick(self, fitting: list[Effect], path: str) -> Effect:
         effect = next((one for one in fitting if one.path == path), None) or min(fitting, key=lambda one: one.index)
         del self._free[effect.index]
+        self.ledger.claim(effect)
         return effect
+
+    def _is_free(self, effect: Effect) -> bool:
+        """Whether no call of any process of this replay has taken it."""
+        return effect.index in self._free and not self.ledger.is_claimed(effect)
+
+    def _left(self) -> list[Effect]:
+        """All that is free; what other processes took is forgotten here."""
+        if self.ledger.shared:
+            for effect in [one for one in self._free.values() if self.ledger.is_claimed(one)]:
+                del self._free[effect.index]
+        return list(self._free.values())
 
     def _served(self, effect: Effect, rung: int, path: str, notes: list[str]) -> None:
         self.order.issued(effect)
@@ -215,7 +158,7 @@ class Playback:
             "call": {"kind": HTTP, "method": request.method, "endpoint": request.url}, "path": path,
         }  # fmt: skip
         if candidates:
-            free = [effect for effect in candidates if effect.index in self._free] or candidates
+            free = [effect for effect in candidates if self._is_free(effect)] or candidates
             found = nearest(prepared, [self._request_of(effect) for effect in free])
             if found is not None:
                 said["nearest"] = free[found.position].index
@@ -280,8 +223,8 @@ class Playback:
         return Declared(self, effect)
 
     def _same(self, kind: str, path: str, fits: Callable[[Effect], bool]) -> Effect | None:
-        with self._lock:
-            fitting = [one for one in self._free.values() if one.kind == kind and fits(one)]
+        with self.ledger:
+            fitting = [one for one in self._left() if one.kind == kind and fits(one)]
             return self._pick(fitting, path) if fitting else None
 
     def _consume_inside(self, outer: Effect) -> None:
@@ -289,7 +232,10 @@ class Playback:
         for effect in self._log.effects:
             if effect.parent in inside:
                 inside.add(effect.index)
-                if self._free.pop(effect.index, None) is not None:
+                self._free.pop(effect.index, None)
+                with self.ledger:
+                    free = self.ledger.claim(effect)
+                if free:
                     self.order.release(effect)
                     self._report(fr.SERVED, effect.index, values.encode({"rung": EXACT, "inside": outer.index}))
 
@@ -310,9 +256,9 @@ class Playback:
         """The recording of that name; or what the program did next here (a renamed step); or one served already."""
         alike = [one for one in self._log.effects if one.kind == kind]
         ranks = (
-            [one for one in alike if one.index in self._free and one.name == name and one.path == path],
-            [one for one in alike if one.index in self._free and one.name == name],
-            [one for one in alike if one.index in self._free and one.path == path],
+            [one for one in alike if self._is_free(one) and one.name == name and one.path == path],
+            [one for one in alike if self._is_free(one) and one.name == name],
+            [one for one in alike if self._is_free(one) and one.path == path],
             [one for one in alike if one.name == name],
         )
         return next((rank[0] for rank in ranks if rank), None)
@@ -381,6 +327,12 @@ class Playback:
         """A connection went out in a replay: no seam of ours does that, and if one did it must be counted."""
         self._report(fr.LIVE, 0, values.encode({"what": what, "where": detail}))
 
+    def forked(self) -> None:
+        """In a child after a fork: what the parent's threads wait for, and where they drifted, is the parent's."""
+        self.order.forked()
+        self._drifted.clear()
+        self.spent_ns = 0
+
     def finish(self) -> None:
         """The program ends: what drifted, and the time spent in here."""
         drift = [
@@ -389,38 +341,9 @@ class Playback:
         drift += [
             {"path": p, "site": list(s), "count": len(q), "what": "not drawn again"}
             for (p, s), q in self._draws.items()
-            if q
+            if q and context.process_of(p) == context.process()
         ]
         if drift:
             self._report(fr.DRIFT, 0, values.encode(drift[:200]))
         self._report(fr.SPENT, 0, values.encode({"ns": self.spent_ns}))
-
-
-class Declared:
-    """The recorded outcome of a declared effect, when its turn has come."""
-
-    __slots__ = ("_effect", "_playback", "_played")
-
-    def __init__(self, playback: Playback, effect: Effect) -> None:
-        self._playback = playback
-        self._effect = effect
-        self._played = Played(playback, effect)
-
-    def wait(self) -> Any:
-        """Return the recorded value or raise the recorded error."""
-        self._played.wait()
-        return self._outcome()
-
-    async def wait_async(self) -> Any:
-        """The same, for a coroutine."""
-        await self._played.wait_async()
-        return self._outcome()
-
-    def _outcome(self) -> Any:
-        effect = self._effect
-        restored = values.restore(effect.error or effect.value)
-        if restored.lost:
-            self._playback.unrestorable(effect, repr(restored.lost[0]))
-        if effect.error:
-            raise restored.value
-        return restored.value
+        self.ledger.left()

@@ -54,6 +54,18 @@ claimed: ContextVar[bool] = ContextVar("tachograph_claimed", default=False)  # a
 here = _here.get
 
 
+def process_of(path: str) -> str:
+    """Return the path of the process in which something on this path was started."""
+    words = path.split("/")
+    last = max((place for place, word in enumerate(words) if word.startswith("p")), default=0)
+    return "/".join(words[: last + 1])
+
+
+def process() -> str:
+    """Return the path of this process's first thread."""
+    return _process
+
+
 class _Carried:
     """A callable that runs as executor item `place`, inside the decision and effect of whoever submitted it."""
 
@@ -129,16 +141,20 @@ def _patch_executor(module: ModuleType) -> None:
     executor.submit = submit
 
 
-_forking: list[Place] = []
+_process = ROOT
+_child: ContextVar[Place | None] = ContextVar("tachograph_child", default=None)  # of the thread that forks
 
 
 def _before_fork() -> None:
-    _forking[:] = [here().child("p")]
+    _child.set(here().child("p"))
 
 
 def _in_forked_child() -> None:
-    if _forking:
-        _here.set(_forking[0])
+    global _process
+    place = _child.get()
+    if place is not None:
+        _here.set(place)
+        _process = place.path
 
 
 def install() -> None:

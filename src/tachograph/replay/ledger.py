@@ -1,0 +1,194 @@
+"""The ledger: what all processes of one replay must agree on, in memory that they share.
+
+It lies in the replay's memory file between tape and report, zeroed by the engine and mapped by each process: which
+effects are claimed, which arrivals are given, how far the recorded order has come, which addresses the run listens on.
+Invariants:
+
+- every change is made inside `with ledger:`, under a lock of this process and, while more than one process lives, a
+  record lock on the file: an effect is claimed once, an arrival given once, whoever asks;
+- a process that is alone pays for neither the record lock nor any polling (`shared` is False);
+- a fork holds the lock, so that no child inherits it in the midst of a change. A process that starts another one counts
+  it (`joined`) before it runs; one that is killed stays counted, which costs polling and nothing else.
+
+An address is kept as a hash: the table answers whether the run itself listens there, and nothing about others. Standard
+library only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from _thread import RLock
+from time import monotonic
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tachograph.model.effect import Effect
+
+OPEN, WAITED, DONE = 0, 1, 2  # an arrival's place: not given, somebody waits for it, given or skipped
+CLAIMED, ISSUED, FREED = 1, 2, 4  # an effect: taken by a call, its reader exists, it lost its place in the order
+
+_HEADER = 64
+_PROGRESS = 0  # float64, seconds of CLOCK_MONOTONIC: when something last moved
+_RECORDED = 1  # uint64, nanoseconds since the run began: how far the record has come
+_LIVE, _FRONT, _LISTENERS = 4, 5, 6  # uint32
+MOST_LISTENERS = 256
+_TABLE = MOST_LISTENERS * 8
+_LOCKED = 1 << 62  # the byte whose record lock is held: far behind anything that is ever written
+_OFFSET, _PRIME = 0xCBF29CE484222325, 0x100000001B3  # FNV-1a, 64 bit
+
+
+def arrivals_given(effects: Iterable[Effect]) -> int:
+    """Return the number of arrivals that a replay gives, at most."""
+    return sum(len(effect.arrivals) for effect in effects)
+
+
+def size_for(effects: Sequence[Effect]) -> int:
+    """Return the bytes that a ledger of these effects takes."""
+    highest = max((effect.index for effect in effects), default=0)
+    return _HEADER + _TABLE + highest + 1 + arrivals_given(effects)
+
+
+def place_behind(tape_size: int) -> int:
+    """Return where in the file the ledger begins: the first page behind the tape."""
+    return -(-tape_size // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+
+
+class Ledger:
+    """One replay's shared state, as this process sees it. Without a file it is this process's own."""
+
+    def __init__(self, effects: Sequence[Effect], *, fd: int = -1, at: int = 0) -> None:
+        """Map the ledger of these effects at byte `at` of file `fd`. Raises OSError, ValueError if it is not there."""
+        size = size_for(effects)
+        self._fd = fd
+        self._map = mmap.mmap(fd, size, offset=at) if fd >= 0 else mmap.mmap(-1, size)
+        view = memoryview(self._map)
+        self._times: memoryview[float] = view[:_HEADER].cast("d")
+        self._longs: memoryview[int] = view[:_HEADER].cast("Q")
+        self._words: memoryview[int] = view[:_HEADER].cast("I")
+        self._table: memoryview[int] = view[_HEADER : _HEADER + _TABLE].cast("Q")
+        effects_at = _HEADER + _TABLE
+        slots_at = size - arrivals_given(effects)
+        self.effects = view[effects_at:slots_at]
+        self.slots = view[slots_at:]
+        self._lock = RLock()
+        self._depth = 0
+        self._locked = False
+        self.joined()
+
+    # -- the lock, and who shares it
+
+    def __enter__(self) -> Ledger:
+        self._lock.acquire()
+        self._depth += 1
+        if self._depth == 1 and self._words[_LIVE] > 1 and self._fd >= 0:
+            fcntl.lockf(self._fd, fcntl.LOCK_EX, 1, _LOCKED)
+            self._locked = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        if self._depth == 0 and self._locked:
+            self._locked = False
+            fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, _LOCKED)
+        self._lock.release()
+
+    @property
+    def shared(self) -> bool:
+        """Whether another process of this replay may live."""
+        return self._words[_LIVE] > 1
+
+    @property
+    def live(self) -> int:
+        """How many processes were counted and have not said that they ended."""
+        return self._words[_LIVE]
+
+    def joined(self) -> None:
+        """Count a process: this one, or one that is about to be started."""
+        with self:
+            self._words[_LIVE] += 1
+
+    def left(self) -> None:
+        """A process has ended."""
+        with self:
+            alive = self._words[_LIVE]
+            if alive > 1:
+                self._words[_LIVE] = alive - 1
+
+    def before_fork(self) -> None:
+        """Count the child, and let no other thread of ours be in the midst of a change."""
+        self._lock.acquire()
+        self.joined()
+
+    def after_fork(self) -> None:
+        """In parent and child: go on."""
+        self._lock.release()
+
+    # -- effects
+
+    def is_claimed(self, effect: Effect) -> bool:
+        """Say whether some call has taken this effect."""
+        return bool(self.effects[effect.index] & CLAIMED)
+
+    def claim(self, effect: Effect) -> bool:
+        """Take an effect; returns whether it was free. Call it inside `with ledger:`."""
+        flags = self.effects[effect.index]
+        self.effects[effect.index] = flags | CLAIMED
+        return not flags & CLAIMED
+
+    # -- the recorded order
+
+    @property
+    def front(self) -> int:
+        """The first arrival's place that is not given yet, as far as it was looked for."""
+        return self._words[_FRONT]
+
+    @front.setter
+    def front(self, place: int) -> None:
+        self._words[_FRONT] = place
+
+    @property
+    def progress(self) -> float:
+        """When something last moved, in seconds of the monotonic clock, which is one for all processes."""
+        return self._times[_PROGRESS]
+
+    @property
+    def recorded_ns(self) -> int:
+        """How far the record has come: nanoseconds since the run began."""
+        return self._longs[_RECORDED]
+
+    def moved(self, recorded_ns: int = 0) -> None:
+        """Something moved: a call was issued, or an arrival given, that stands there in the record."""
+        self._times[_PROGRESS] = monotonic()
+        if recorded_ns > self._longs[_RECORDED]:
+            self._longs[_RECORDED] = recorded_ns
+
+    # -- what the run listens on
+
+    def add_listener(self, address: str) -> bool:
+        """Remember that a process of this run listens there. Returns False where the table is full."""
+        key = _hash(address)
+        with self:
+            count = self._words[_LISTENERS]
+            if key in self._table[:count]:
+                return True
+            if count >= MOST_LISTENERS:
+                return False
+            self._table[count] = key
+            self._words[_LISTENERS] = count + 1
+        return True
+
+    def is_own(self, address: str) -> bool:
+        """Say whether a process of this run listens there."""
+        count = self._words[_LISTENERS]
+        return count > 0 and _hash(address) in self._table[:count]
+
+
+def _hash(address: str) -> int:
+    key = _OFFSET
+    for byte in os.fsencode(address):
+        key = ((key ^ byte) * _PRIME) & 0xFFFFFFFFFFFFFFFF
+    return key or 1

@@ -1,0 +1,129 @@
+"""What a playback hands to the seams: the recorded arrivals of one effect, each when its turn has come.
+
+An effect that the program cut off is never completed for it: asking for more than was given then blocks, as the
+recorded program was left waiting. Anything past the recorded end of an answer is a miss (`Playback.past_end`). Standard
+library only.
+"""
+
+from __future__ import annotations
+
+from _thread import allocate_lock
+
+from tachograph.formats import frame as fr
+from tachograph.formats import values
+from tachograph.seams import port
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tachograph.model.effect import Effect
+    from tachograph.replay.playback import Playback
+
+
+class Given:
+    """One arrival as a seam sees it."""
+
+    __slots__ = ("_effect", "_playback", "data", "flags", "how", "kind")
+
+    def __init__(self, playback: Playback, effect: Effect, kind: int, data: bytes, how: str) -> None:
+        self._playback = playback
+        self._effect = effect
+        self.kind = kind
+        self.data = data
+        self.how = how
+        self.flags = 0
+
+    def head(self) -> tuple[int, port.Headers, bytes, bytes]:
+        """Status, headers, HTTP version and reason."""
+        effect = self._effect
+        return effect.status, effect.response_headers, effect.version, effect.reason
+
+    def error(self) -> BaseException:
+        """The exception with which the effect ended, made anew. Raises EffectMissed where its class is not here."""
+        return self._playback.error_of(self._effect)
+
+
+_KINDS = {"head": fr.HEAD, "chunk": fr.CHUNK, "wire": fr.WIRE, "move": fr.MOVE, "end": fr.END}
+
+
+class Played:
+    """One recorded effect on its way to the program: each arrival when its turn has come."""
+
+    __slots__ = ("_at", "_effect", "_playback")
+
+    def __init__(self, playback: Playback, effect: Effect) -> None:
+        self._playback = playback
+        self._effect = effect
+        self._at = 0
+
+    def wait(self) -> Given:
+        """Block until the next arrival's turn has come."""
+        if not self._left():
+            self._playback.past_end(self._effect)
+            block_for_ever()
+        self._playback.order.wait(self._effect, self._at)
+        return self._next()
+
+    async def wait_async(self) -> Given:
+        """The same, for a coroutine; an effect that the program cut off is never completed."""
+        if not self._left():
+            self._playback.past_end(self._effect)
+            from asyncio import get_running_loop  # here and not at the top: see replay.ordering
+
+            await get_running_loop().create_future()
+        await self._playback.order.wait_async(self._effect, self._at)
+        return self._next()
+
+    def _left(self) -> bool:
+        arrivals = self._effect.arrivals
+        if self._at >= len(arrivals):
+            return False
+        return arrivals[self._at].kind != "end" or self._effect.ended in (port.EOF_, port.ERROR, port.RETURNED)
+
+    def _next(self) -> Given:
+        arrival = self._effect.arrivals[self._at]
+        self._at += 1
+        return Given(self._playback, self._effect, _KINDS[arrival.kind], arrival.data, self._effect.ended)
+
+    def close(self) -> None:
+        """The program wants no more of it: if the recording went on, that is reported as read less."""
+        self._playback.closed(self._effect, self._at)
+
+
+def block_for_ever() -> None:
+    """Block this thread until the program or the replay ends it: the recorded effect never completed."""
+    gate = allocate_lock()
+    gate.acquire()
+    while not gate.acquire(timeout=3600):
+        pass
+
+
+class Declared:
+    """The recorded outcome of a declared effect, when its turn has come."""
+
+    __slots__ = ("_effect", "_playback", "_played")
+
+    def __init__(self, playback: Playback, effect: Effect) -> None:
+        self._playback = playback
+        self._effect = effect
+        self._played = Played(playback, effect)
+
+    def wait(self) -> Any:
+        """Return the recorded value or raise the recorded error."""
+        self._played.wait()
+        return self._outcome()
+
+    async def wait_async(self) -> Any:
+        """The same, for a coroutine."""
+        await self._played.wait_async()
+        return self._outcome()
+
+    def _outcome(self) -> Any:
+        effect = self._effect
+        restored = values.restore(effect.error or effect.value)
+        if restored.lost:
+            self._playback.unrestorable(effect, repr(restored.lost[0]))
+        if effect.error:
+            raise restored.value
+        return restored.value
