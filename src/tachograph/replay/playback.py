@@ -288,16 +288,25 @@ class Playback:
         """The value that was drawn at this place, or `port.MISSING` and a note of drift."""
         if self._asleep:
             return port.MISSING
-        known = self._sites.get((id(code), at, kind))
-        if known is None:
-            site = tuple(part.decode("utf-8", "replace") for part in fr.unpack_fields(site_of(kind, code, at))[0])
-            known = self._sites[id(code), at, kind] = (site, code)
-        key = (context.here().path, known[0])
+        key = (context.here().path, self._site(kind, code, at))
         waiting = self._draws.get(key)
         if waiting:
             return waiting.popleft()
         self._drifted[key] = self._drifted.get(key, 0) + 1
         return port.MISSING
+
+    def _site(self, kind: int, code: CodeType, at: int) -> tuple[str, ...]:
+        known = self._sites.get((id(code), at, kind))
+        if known is None:
+            site = tuple(part.decode("utf-8", "replace") for part in fr.unpack_fields(site_of(kind, code, at))[0])
+            known = self._sites[id(code), at, kind] = (site, code)
+        return known[0]
+
+    def drifted(self, kind: int, code: CodeType, at: int, what: str) -> None:
+        """A recorded draw cannot be given again: said at once, since what the program does next may end it."""
+        site = list(self._site(kind, code, at))
+        said = [{"path": context.here().path, "site": site, "count": 1, "what": what}]
+        self._report(fr.DRIFT, 0, values.encode(said))
 
     def open(self, facts: dict[str, Any]) -> tuple[int, str | None]:
         """A decision opens again: the nth on this path gets its recorded number and id."""

@@ -35,6 +35,7 @@ KINDS = (
     "time.localtime", "time.gmtime", "time.strftime", "time.ctime", "time.asctime", "uuid.uuid1", "uuid.uuid4",
     "os.urandom", "os.getrandom", "random.random", "random.getrandbits", "random.seed", "time.perf_counter",
     "time.perf_counter_ns", "time.monotonic", "time.monotonic_ns", "time.process_time", "time.process_time_ns",
+    "socket.bind",
 )  # fmt: skip
 _NUMBER = {name: number for number, name in enumerate(KINDS)}
 
@@ -59,6 +60,23 @@ def _stand(code: CodeType) -> int:
         stand = _PASS if name.startswith(_LIBRARY) else _OWN
     _standing[id(code)] = stand, code
     return stand
+
+
+def number_of(kind: str) -> int:
+    """Return the number of a kind of draw that another seam hands over."""
+    return _NUMBER[kind]
+
+
+def asked_from(frame: FrameType) -> tuple[CodeType, int]:
+    """Return the place that a draw made in this frame counts at: the nearest one outside the standard library."""
+    outside: FrameType | None = frame
+    while outside is not None:
+        code = outside.f_code
+        known = _standing.get(id(code))
+        if (known[0] if known is not None else _stand(code)) != _PASS:
+            return code, outside.f_lasti
+        outside = outside.f_back
+    return frame.f_code, frame.f_lasti  # `python -m http.server`: nobody else is there
 
 
 def _looked_through(frame: FrameType | None) -> FrameType | None:

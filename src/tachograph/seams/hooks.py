@@ -2,8 +2,8 @@
 
 An audit hook sees them whoever causes them (a client without a seam, `_socket` directly, `os.system`). A recorder notes
 them, so that coverage counts what bypassed it; a playback refuses them (`PermissionError`) and reports the attempt. No
-attempt, in either: creating a socket, `socketpair`, binding or listening on loopback. A hook cannot be removed; it
-costs an event name's look-up in a dict, also on the events that it ignores.
+attempt, in either: creating a socket, `socketpair`, binding or listening on loopback, connecting to a listener of the
+run itself. A hook cannot be removed; it costs an event name's look-up in a dict, also on the events that it ignores.
 
 Not seen from here, and said so by `doctor`: native code that makes system calls itself.
 """
@@ -16,6 +16,7 @@ import sys
 
 from tachograph.seams import port
 from tachograph.seams.context import claimed
+from tachograph.seams.listeners import is_own_address
 from tachograph.seams.subprocesses import starting
 
 TYPE_CHECKING = False
@@ -37,7 +38,9 @@ def _address(value: Any) -> str:
 
 def _connect(event: str, args: tuple[Any, ...]) -> tuple[str, str] | None:
     # `sendmsg` over what is connected already names no address.
-    return None if claimed.get() or args[1] is None else (event, _address(args[1]))
+    if claimed.get() or args[1] is None or (event == "socket.connect" and is_own_address(args[1])):
+        return None
+    return event, _address(args[1])
 
 
 def _bind(event: str, args: tuple[Any, ...]) -> tuple[str, str] | None:

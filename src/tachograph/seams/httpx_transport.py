@@ -12,7 +12,7 @@ owed to the program:
 from __future__ import annotations
 
 from tachograph.formats.frame import CHUNK, END, HEAD
-from tachograph.seams import hooks, port
+from tachograph.seams import hooks, listeners, port
 from tachograph.seams.imports import when_imported
 
 TYPE_CHECKING = False
@@ -132,6 +132,17 @@ def _played(module: Any) -> tuple[Any, Any]:
     return PlayedStream, AsyncPlayedStream
 
 
+def _stays_inside(transport: Any, request: Any) -> bool:
+    """Whether the request goes to a server of this very run: its handler runs again in a replay, so it passes."""
+    pool = transport._pool
+    if getattr(pool, "_uds", None) is not None:
+        return listeners.is_own(None, pool._uds)
+    if getattr(pool, "_proxy", None) is not None or hasattr(pool, "_proxy_url"):
+        return False  # it goes to the proxy, and from there who knows where
+    url = request.url
+    return listeners.is_own(url.host, url.port or (443 if url.scheme == "https" else 80))
+
+
 def _known_body(module: Any, request: Any) -> bytes | None:
     try:
         body = request.content
@@ -191,7 +202,7 @@ def _patch(module: ModuleType) -> None:
 
     def handle_request(self: Any, request: Any) -> Any:
         listener = port.current
-        if listener is None:
+        if listener is None or _stays_inside(self, request):
             return handle(self, request)
         body = _known_body(module, request)
         if listener.answers:
@@ -218,7 +229,7 @@ def _patch(module: ModuleType) -> None:
 
     async def handle_async_request(self: Any, request: Any) -> Any:
         listener = port.current
-        if listener is None:
+        if listener is None or _stays_inside(self, request):
             return await handle_async(self, request)
         body = _known_body(module, request)
         if listener.answers:

@@ -146,6 +146,9 @@ if TYPE_CHECKING:
         def redraw(self, kind: int, code: CodeType, at: int) -> Any:
             """The value that was drawn there, or `MISSING`."""
 
+        def drifted(self, kind: int, code: CodeType, at: int, what: str) -> None:
+            """The recorded value cannot be had here; `what` says so, and what there is instead."""
+
     Listener = Records | Answers
 
     class Stub(Protocol):

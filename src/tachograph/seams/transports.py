@@ -6,12 +6,13 @@ nothing.
 
 from __future__ import annotations
 
-from tachograph.seams import context, draws, grpc_channels, hooks, httpx_transport, subprocesses
+from tachograph.seams import context, draws, grpc_channels, hooks, httpx_transport, listeners, subprocesses
 
 SEAMS = {
     "httpx": "httpx transports, sync and async (class level)",
     "httpx2": "httpx2 transports, sync and async (class level): openai, anthropic, google-genai, mcp",
     "subprocess": "subprocess.Popen and asyncio's subprocess transport",
+    "socket": "what the program itself listens at (socket.socket, asyncio, uvloop): calls to it stay inside the run",
 }
 
 _installed = False
@@ -27,5 +28,6 @@ def install() -> None:
     httpx_transport.install()
     subprocesses.install()
     draws.install()
+    listeners.install()
     grpc_channels.install()
     hooks.install()

@@ -1,0 +1,175 @@
+"""The run's own listeners: at which addresses the program itself takes connections.
+
+A call to one of them does not leave the run: it is no effect, it passes while recording and in a replay alike, and the
+handler runs again, so that what the handler does is recorded, and answered, as effects of its own. What counts as own
+is an address at which a socket of this run listens *now*: a server that was closed is nobody's any more, and whatever
+took its port meanwhile is the world outside. Guarantees:
+
+- `bind` with port 0 is a draw: its value is the port that was given. A replay binds the recorded one where it can, and
+  says so where it cannot; `getsockname` tells what was bound in either case;
+- servers on threads, asyncio and uvloop are seen alike; other processes of the run through the table that is shared
+  with them (`share`), where there is one;
+- nothing is asked of the network, and a call to elsewhere costs one look-up.
+"""
+
+from __future__ import annotations
+
+import os
+from sys import _getframe
+
+from tachograph.seams import port
+from tachograph.seams.draws import asked_from, number_of
+from tachograph.seams.imports import when_imported
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import CodeType, ModuleType
+    from typing import Any, Protocol
+
+    class Shared(Protocol):
+        """What the processes of one run know of each other's listeners. `host` is empty for a unix socket's path."""
+
+        def add(self, host: str, where: int | str, inode: int) -> None:
+            """A socket of this process, with that inode number, listens at this host and port, or path."""
+
+        def hosts(self, where: int | str) -> Iterable[str]:
+            """Return the hosts at which another process of the run listens now on that port (or path)."""
+
+
+_ANY = ("", "0.0.0.0", "::")
+_LOOPBACK = ("127.", "::1", "localhost")
+_KIND = number_of("socket.bind")
+
+_known: dict[int | str, list[tuple[str, int, int]]] = {}  # port or path -> host, descriptor, inode of each listener
+_shared: Shared | None = None
+
+
+def share(table: Shared | None) -> None:
+    """Tell other processes of the run of listeners from now on, and ask it for theirs."""
+    global _shared
+    _shared = table
+
+
+def is_own(host: str | None, number: int | str | None) -> bool:
+    """Say whether a socket of this run listens at that host and port (or at that unix path, with `host` None)."""
+    if number is None:
+        return False
+    found = _known.get(number)
+    if found is not None and any(_same(bound, host) and _listens(fd, inode) for bound, fd, inode in found):
+        return True
+    if _shared is None or (host is not None and not host.startswith(_LOOPBACK)):
+        return False
+    return any(_same(bound, host) for bound in _shared.hosts(number))
+
+
+def is_own_address(address: Any) -> bool:
+    """The same for an address as `connect` takes it."""
+    if isinstance(address, tuple) and len(address) >= 2:
+        host, number = address[0], address[1]
+        return isinstance(host, str) and isinstance(number, int) and is_own(host, number)
+    return isinstance(address, (str, bytes)) and is_own(None, os.fsdecode(address))
+
+
+def _same(bound: str, host: str | None) -> bool:
+    if host is None or bound == host:
+        return True
+    if bound in _ANY:
+        return host in _ANY or host.startswith(_LOOPBACK)
+    return host == "localhost" and bound.startswith(_LOOPBACK)
+
+
+def _listens(fd: int, inode: int) -> bool:
+    try:
+        return os.fstat(fd).st_ino == inode
+    except OSError:
+        return False
+
+
+def add(sock: Any) -> None:
+    """Count a socket that listens among the run's own."""
+    name, fd = sock.getsockname(), sock.fileno()
+    host, where = (name[0], name[1]) if isinstance(name, tuple) else ("", os.fsdecode(name))
+    try:
+        inode = os.fstat(fd).st_ino
+    except OSError:
+        return
+    known = [one for one in _known.get(where, ()) if _listens(one[1], one[2]) and one[2] != inode]
+    _known[where] = [*known, (host, fd, inode)]
+    if _shared is not None:
+        _shared.add(host, where, inode)
+
+
+def _asks_for_a_port(sock: Any, address: Any) -> bool:
+    return isinstance(address, tuple) and len(address) >= 2 and address[1] == 0 and sock.family in _families
+
+
+_families: tuple[int, ...] = ()
+
+
+def _patch_sockets(module: ModuleType) -> None:
+    global _families
+    _families = module.AF_INET, module.AF_INET6
+    kind = module.socket
+    bind, listen = kind.bind, kind.listen
+
+    def bind_port(self: Any, address: Any) -> None:
+        listener = port.current
+        if listener is None or not _asks_for_a_port(self, address):
+            bind(self, address)
+            return
+        code, at = asked_from(_getframe(1))
+        if not listener.answers:
+            bind(self, address)
+            listener.drew(_KIND, code, at, self.getsockname()[1])
+            return
+        recorded = listener.redraw(_KIND, code, at)
+        if recorded is not port.MISSING:
+            again = (address[0], recorded, *address[2:])
+            if _try(lambda: bind(self, again)):
+                return
+        bind(self, address)
+        if recorded is not port.MISSING:
+            _bound_otherwise(listener, code, at, recorded, self.getsockname()[1])
+
+    def listen_here(self: Any, *backlog: Any) -> None:
+        listen(self, *backlog)
+        if port.current is not None:
+            add(self)
+
+    bind_port.__name__ = bind_port.__qualname__ = "bind"
+    listen_here.__name__ = listen_here.__qualname__ = "listen"
+    kind.bind, kind.listen = bind_port, listen_here
+
+
+def _try(call: Any) -> bool:
+    try:
+        call()
+    except (OSError, OverflowError, TypeError):
+        return False
+    return True
+
+
+def _bound_otherwise(listener: Any, code: CodeType, at: int, recorded: int, now: int) -> None:
+    listener.drifted(_KIND, code, at, f"port {now} was bound, the recorded {recorded} is taken here")
+
+
+def _patch_uvloop(module: ModuleType) -> None:
+    """Watch the servers of uvloop: they bind through `socket`, and listen below it."""
+    loop = module.Loop
+    create = loop.create_server
+
+    async def create_server(self: Any, *args: Any, **options: Any) -> Any:
+        server = await create(self, *args, **options)
+        if port.current is not None:
+            for sock in server.sockets:
+                add(sock)
+        return server
+
+    loop.create_server = create_server
+
+
+def install() -> None:
+    """Watch `socket.socket` and uvloop's servers, each when the program imports it."""
+    when_imported("socket", _patch_sockets)
+    when_imported("uvloop", _patch_uvloop)
