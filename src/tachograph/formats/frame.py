@@ -36,6 +36,7 @@ ENTER, LEAVE, OPEN, CLOSE, OUTPUT, CONFIGURE, FAIL, OBSERVE = 32, 33, 34, 35, 36
 SPAWN, EXITED = 48, 49
 # What a replay reports:
 READY, SERVED, MISS, ATTEMPT, DRIFT, UNORDERED, SPENT, LIVE, LENT = 64, 65, 66, 67, 68, 69, 70, 71, 72
+CONFINED, WRITTEN = 73, 74
 
 NAMES = {
     RUN: "run", PROCESS: "process", PATH: "path", SITE: "site", STREAM: "stream", ENDED: "ended", NOTE: "note",
@@ -45,6 +46,7 @@ NAMES = {
     CONFIGURE: "configure", FAIL: "fail", OBSERVE: "observe", SPAWN: "spawn", EXITED: "exited", READY: "ready",
     SERVED: "served", MISS: "miss", ATTEMPT: "attempt", DRIFT: "drift", UNORDERED: "unordered", SPENT: "spent",
     LIVE: "live", LENT: "lent",
+    CONFINED: "confined", WRITTEN: "written",
 }  # fmt: skip
 
 # Frames that start an effect, and arrivals: what the program was given, in an order that a replay keeps.

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from tachograph.errors import TachographError
 from tachograph.formats.answers.doctor import DoctorAnswer, SeamItem
+from tachograph.replay.confinement import possible
 from tachograph.version import VERSION
 
 WATCHED = {
@@ -72,13 +73,24 @@ def command() -> tuple[str | None, bool]:
 
 
 def confinement() -> dict[str, str]:
-    """What a replay here is closed by."""
-    return {
-        "network": "Python: an audit hook refuses every connection, probed from inside before the program starts",
+    """What a replay here is closed by, tried now in processes that are thrown away."""
+    found = possible.look()
+    guard = "an audit hook in every Python process refuses"
+    if not found.namespaces:
+        network = f"kernel: a network of its own with nothing but loopback; before it {guard}"
+        files = "kernel: an overlay over every folder, whose upper layer lies in memory and ends with the replay"
+    else:
+        network = f"Python: {guard} every connection; native code is not held"
+        files = "open: what a replayed program writes is really written"
+    said = {
+        "network": network,
         "programs": "Python: starting an unrecorded program is refused; recorded ones are played by a stub",
-        "files": "open: what a replayed program writes is really written",
-        "native code": "open: system calls made without Python are not stopped (no kernel-closed world yet)",
+        "files": files,
     }
+    if found.namespaces:
+        said["namespaces"] = f"not here: {found.namespaces}"
+    said["native attempts"] = f"not listed: {found.filter}" if found.filter else "listed, by a seccomp filter"
+    return said
 
 
 def diagnose(*, store_facts: dict[str, str | int | None], leftovers: list[str], problems: list[str]) -> DoctorAnswer:

@@ -12,6 +12,7 @@ from tachograph.formats import frame as fr
 from tachograph.formats.answers import ReplayAnswer
 from tachograph.formats.effect_log import EffectLog, read_effect_log
 from tachograph.intake.reading import Captured
+from tachograph.replay.confinement.possible import AUTO
 from tachograph.replay.engine import run_again
 from tachograph.replay.lending import lend, stand_in
 from tachograph.replay.plan import Refusal, make_plan
@@ -27,7 +28,7 @@ class Unwatched(TachographError):
 
 def replay_run(
     captured: Captured, *, replay_id: str, cwd: str | None, command: Sequence[str] | None, environ: Mapping[str, str],
-    tag_key: bytes,
+    tag_key: bytes, confinement: str = AUTO,
 ) -> ReplayAnswer:  # fmt: skip
     """Replay the run of a decision. Raises Refused with the plan's reason, Unwatched if the program escaped us."""
     lent = lend(captured.log, environ=environ, tag_key=tag_key)
@@ -39,7 +40,7 @@ def replay_run(
     if not os.path.isdir(plan.cwd):
         raise Refused(f"the run's folder {plan.cwd} is not here: name another with --cwd", reason="no_folder")
     changed = inputs_changed(log, cwd=plan.cwd)
-    outcome = run_again(plan, stood_in.tape, log).compared(stood_in.compared)
+    outcome = run_again(plan, stood_in.tape, log, confinement=confinement).compared(stood_in.compared)
     if not outcome.of(fr.READY) and outcome.exit_code not in (126, 127):
         raise Unwatched(
             "the program ran without loading the replay (started with -I, -E or -S, or no Python 3.11+?): "

@@ -24,6 +24,7 @@ from tachograph.library.matching import holds
 from tachograph.library.replaying import replay_run
 from tachograph.model.effect import Effect
 from tachograph.model.identity import mint
+from tachograph.replay.confinement.possible import AUTO, WAYS
 from tachograph.store.catalogue import Query, Row
 from tachograph.store.domains import DEFAULT_TENANT, tag
 from tachograph.store.inspection import inspect
@@ -144,15 +145,22 @@ class Store:
             return differing.diff(opened.captured(opened.find(original)), opened.captured(opened.find(other)))
 
     def replay(
-        self, decision: str, *, cwd: str | os.PathLike[str] | None = None, command: Sequence[str] | None = None
+        self, decision: str, *, cwd: str | os.PathLike[str] | None = None, command: Sequence[str] | None = None,
+        confinement: str = AUTO,
     ) -> ReplayAnswer:  # fmt: skip
-        """Run a decision's program again in a closed world and compare. Raises Refused, NotFound, DamagedStore."""
+        """Run a decision's program again in a closed world and compare. Raises Refused, NotFound, DamagedStore.
+
+        `confinement` other than `auto` leaves a part of the world open, to show what the others hold alone: `kernel`,
+        `namespaces` or `landlock` without the guard inside Python, `python` with nothing else. UsageError for others.
+        """
+        if confinement not in WAYS:
+            raise UsageError(f"no confinement {confinement!r}: {', '.join(WAYS)}")
         with _Opened(self._folder, self._keyring) as opened:
             captured = opened.captured(opened.find(decision))
         replay_id = mint("rep", at_ms=time_ns() // 1_000_000, chance=os.urandom(10))
         return replay_run(
             captured, replay_id=replay_id, cwd=None if cwd is None else os.fspath(cwd), command=command,
-            environ=self._environ, tag_key=self._keyring.tag,
+            environ=self._environ, tag_key=self._keyring.tag, confinement=confinement,
         )  # fmt: skip
 
     # -- the store itself

@@ -85,9 +85,10 @@ def start(settings: dict[str, str]) -> None:
         raise ValueError(f"a ledger of {settings['LEDGER_SIZE']} bytes does not fit this tape")
     ledger = Ledger(log.effects, fd=fd, at=place_behind(size))
     playback = Playback(log, report=report, asleep=not log.of(fr.RUN), ledger=ledger)
+    playback.guarded = settings.get("GUARD") != "off"
     transports.install()
     port.listen(_Probing())  # type: ignore[arg-type]
-    held = probe()
+    held = probe() if playback.guarded else {}
     report(fr.READY, 0, values.encode({"held": held, "seamsFailed": [name for name, _ in imports.failures]}))
     os.register_at_fork(
         before=ledger.before_fork, after_in_parent=ledger.after_fork, after_in_child=lambda: _forked(ledger, playback)

@@ -19,6 +19,9 @@ from tachograph.errors import FormatError
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.replay import ledger
+from tachograph.replay.confinement.launcher import Settings, World
+from tachograph.replay.confinement.possible import AUTO, WAYS
+from tachograph.replay.confinement.probes import Doors
 from tachograph.seams import injection
 from tachograph.supervision import supervisor
 
@@ -45,6 +48,8 @@ class Outcome:
     ended_by: str | None
     duration_s: float
     frames: list[fr.Frame] = field(default_factory=list)
+    came_out: list[str] = field(default_factory=list)
+    """Doors of this machine through which a probe came out of the closed world."""
 
     def compared(self, change: Callable[[bytes], bytes]) -> Outcome:
         """Return the outcome with what the program wrote and said of its decisions as it is to be compared."""
@@ -150,14 +155,22 @@ def tape_settings(fd: int, tape: bytes, log: EffectLog) -> dict[str, str]:
     }  # fmt: skip
 
 
-def run_again(plan: Launch, tape: bytes, log: EffectLog) -> Outcome:
-    """Start the planned program over the tape and wait for its end. Raises OSError if it cannot be started at all."""
+def run_again(plan: Launch, tape: bytes, log: EffectLog, *, confinement: str = AUTO) -> Outcome:
+    """Start the planned program over the tape and wait for its end. Raises OSError if it cannot be started at all.
+
+    `confinement`: a key of `possible.WAYS`, so that a test can show what each part holds alone.
+    """
+    ways, guarded = WAYS[confinement]
     fd, start = memory_file(tape, log)
+    doors = Doors()
     try:
         report = _Report(fd, start)
         last = max((arrival.at_ns for effect in log.effects for arrival in effect.arrivals), default=0)
         watch = _Watch(report, STILL_S + 2 * last / 1e9)
         settings = tape_settings(fd, tape, log)
+        if not guarded:
+            settings["GUARD"] = "off"
+        world = World(Settings(ways, fd, terminal="terminal" in plan.kinds, targets=doors.targets))
         environment = {**plan.environment, "PYTHONHASHSEED": plan.hash_seed}
         began = monotonic()
         ending = supervisor.supervise(
@@ -171,11 +184,14 @@ def run_again(plan: Launch, tape: bytes, log: EffectLog) -> Outcome:
             stdin_bytes=plan.stdin,
             forward=False,
             on_tick=watch.tick,
+            surrounding=world if ways else None,
         )
         report.take()
         return Outcome(
             exit_code=ending.exit_code, signal=ending.signal, stdout=b"".join(watch.out), stderr=b"".join(watch.err),
             ended_by=getattr(ending, "ended_by", None), duration_s=monotonic() - began, frames=report.frames,
+            came_out=doors.passed(),
         )  # fmt: skip
     finally:
+        doors.close()
         os.close(fd)

@@ -17,24 +17,19 @@ from tachograph.formats.answers.parts import DivergenceItem, Unavailable
 from tachograph.formats.answers.replay import (
     AttemptItem,
     CallItem,
-    Confinement,
     FirstDifference,
     MissItem,
     ReplayAnswer,
     ReplayOutcome,
     UnconsumedItem,
 )
+from tachograph.replay.confinement.account import account
 from tachograph.replay.plan import BASIS
 
 if TYPE_CHECKING:
     from tachograph.formats.effect_log import EffectLog
     from tachograph.replay.engine import Outcome
     from tachograph.replay.plan import Launch
-
-CANNOT_CLOSE = (
-    "system calls made by native code without Python (a kernel-closed world is not built yet)",
-    "files: what the program writes is really written",
-)
 
 
 def judge(
@@ -84,7 +79,11 @@ def judge(
         inputsChanged=inputs_changed,
         liveEffects=len(live),
         modelCallsSent=0,
-        confinement=_confinement(ready[0][1] if ready else {}),
+        confinement=account(
+            guard=ready[0][1].get("held", {}) if ready else {},
+            kernel=next((said for _, said in outcome.of(fr.CONFINED)), {}),
+            came_out=outcome.came_out,
+        ),
         fidelity=Unavailable(reason="fidelity assessment is not built yet"),
         outcome=ReplayOutcome(
             exitCode=outcome.exit_code,
@@ -292,15 +291,3 @@ def _timings(outcome: Outcome) -> dict[str, float]:
         "totalMs": round(outcome.duration_s * 1000, 1),
         "inPlaybackMs": round(sum(said["ns"] for _, said in spent) / 1e6, 3),
     }
-
-
-def _confinement(ready: dict[str, Any]) -> Confinement:
-    held = ready.get("held", {})
-    return Confinement(
-        network="python" if held.get("connect") else "open",
-        filesystem="open",
-        how="audit hook in every Python process, probed from inside" if held.get("connect") else "nothing held",
-        open=list(CANNOT_CLOSE)
-        if held.get("connect") and held.get("start")
-        else ["network", "processes", *CANNOT_CLOSE],
-    )

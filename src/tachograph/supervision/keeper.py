@@ -22,7 +22,7 @@ import termios
 from time import sleep
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from tachograph.supervision.program import PROBLEM, Program, become
+from tachograph.supervision.program import IN_FOLDER, PROBLEM, STARTED_AS, Program, become
 
 if TYPE_CHECKING:
     from tachograph.supervision.terminal import Modes
@@ -168,12 +168,18 @@ class _Keeping:
             os.closerange(low, fd)
             low = fd + 1
         os.closerange(low, os.sysconf("SC_OPEN_MAX"))
-        fault = os.read(problem_read, PROBLEM.size)  # its end is exec, which closes the other end
-        if len(fault) == PROBLEM.size:
-            number, in_folder = PROBLEM.unpack(fault)
-            self._report(PROBLEM_IN_FOLDER if in_folder else PROBLEM_IN_EXEC, number)
+        started = self._pid
+        while True:
+            said = os.read(problem_read, PROBLEM.size)  # its end is exec, which closes the other end
+            if len(said) < PROBLEM.size:
+                break
+            number, what = PROBLEM.unpack(said)
+            if what == STARTED_AS:
+                started = number
+                continue
+            self._report(PROBLEM_IN_FOLDER if what == IN_FOLDER else PROBLEM_IN_EXEC, number)
             os._exit(0)
-        self._report(STARTED, self._pid)
+        self._report(STARTED, started)
 
     def _reap(self) -> None:
         while self._pid:

@@ -15,13 +15,26 @@ import errno
 import os
 import signal
 import struct
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-PROBLEM = struct.Struct("<ii")  # errno, and 1 where the working folder is the reason
+PROBLEM = struct.Struct("<ii")  # a number, and what it is:
+IN_EXEC, IN_FOLDER, STARTED_AS = 0, 1, 2  # errno of exec, errno of the working folder, the program's process
 _SHELL = "/bin/sh"
+
+
+class Surrounding(Protocol):
+    """What is put around a program between fork and exec."""
+
+    def surround(self, start: Callable[[], None], problem: int) -> None:
+        """Called in a process of its own, with every signal blocked and the program's descriptors in place.
+
+        Either returns, and this process becomes the program; or calls `start`, which never returns, in a descendant
+        that leads no group yet, and ends here as that one ends. `problem` must not stay open in any other
+        process than that; `STARTED_AS` tells its number there.
+        """
 
 
 class Program(NamedTuple):
@@ -46,6 +59,7 @@ class Program(NamedTuple):
     own_group: bool = False
     terminal: int | None = None
     foreground: bool = True
+    surrounding: Surrounding | None = None
 
 
 def candidates(name: str, env: Mapping[str, str]) -> tuple[str, ...]:
@@ -68,26 +82,47 @@ def refusal_sentence(name: str, number: int, *, of_folder: str | None = None) ->
 
 def become(program: Program, problem: int) -> NoReturn:
     """Turn this freshly forked process into the program. On failure errno goes to `problem` and the process ends."""
-    in_folder = 0
     try:
         _take_group(program)
         _arrange_files(program.files)
-        if program.cwd is not None:
-            in_folder = 1
-            os.chdir(program.cwd)
-            in_folder = 0
-        if program.umask is not None:
-            os.umask(program.umask)
+        if program.surrounding is not None:
+            _surround(program, program.surrounding, problem)
+    except OSError as fault:
+        os.write(problem, PROBLEM.pack(fault.errno or 0, IN_EXEC))
+        os._exit(127)
+    _become_now(program, problem)
+
+
+def _surround(program: Program, surrounding: Surrounding, problem: int) -> None:
+    def start() -> None:
+        _take_group(program)
+        _become_now(program, problem)
+
+    needed = {problem} if program.terminal is None else {problem, program.terminal}
+    if program.keep is not None:
+        _close_all_but({*program.keep, *needed})
+    surrounding.surround(start, problem)
+
+
+def _become_now(program: Program, problem: int) -> NoReturn:
+    where = IN_EXEC
+    try:
         if program.keep is not None:
             _close_all_but({*program.keep, problem})
-            for fd in program.keep:
-                os.set_inheritable(fd, True)
+        if program.cwd is not None:
+            where = IN_FOLDER
+            os.chdir(program.cwd)
+            where = IN_EXEC
+        if program.umask is not None:
+            os.umask(program.umask)
+        for fd in program.keep or ():
+            os.set_inheritable(fd, True)
         _restore_signals(program)
         _execute(program.argv, program.env)
     except OSError as fault:
-        os.write(problem, PROBLEM.pack(fault.errno or 0, in_folder))
+        os.write(problem, PROBLEM.pack(fault.errno or 0, where))
     except ValueError:  # a NUL in argv or in the environment: what execve(2) cannot express
-        os.write(problem, PROBLEM.pack(errno.EINVAL, 0))
+        os.write(problem, PROBLEM.pack(errno.EINVAL, IN_EXEC))
     finally:
         os._exit(127)
 

@@ -26,7 +26,7 @@ from tachograph.supervision.ending import Ending, exit_like, from_status
 from tachograph.supervision.inflow import events_now
 from tachograph.supervision.job import CAUGHT, Job
 from tachograph.supervision.outflow import Outflow
-from tachograph.supervision.program import Program, refusal_sentence
+from tachograph.supervision.program import Program, Surrounding, refusal_sentence
 from tachograph.supervision.readiness import BROKEN, WRITABLE, Readiness
 from tachograph.supervision.script import Sleep
 from tachograph.supervision.signals import Catcher, ignored_children
@@ -61,14 +61,16 @@ def supervise(
     forward: bool = True,
     deadline_s: float | None = None,
     on_tick: Callable[[], str | None] | None = None,
+    surrounding: Surrounding | None = None,
 ) -> Ending:
     """Run `argv` to its end.
 
     Live (`forward`): in the main thread only, best before other threads start. `kinds` is what `look` said, asked here
     where it is not given. Replay (not `forward`): `kinds` are the recorded ones, `stdin_bytes` is fed and then ends,
     output goes to the watcher alone, all descriptors above 2 but `pass_fds` are closed, and whatever is left of the
-    program's session at the end is killed. `on_tick` is asked every 50 ms; a string from it, or `deadline_s` seconds,
-    end the program (SIGTERM, a second later SIGKILL) and become `Ending.ended_by`.
+    program's session at the end is killed. `surrounding` is put around the program before it is executed. `on_tick` is
+    asked every 50 ms; a string from it, or `deadline_s` seconds, end the program (SIGTERM, a second later SIGKILL) and
+    become `Ending.ended_by`.
 
     A program that cannot be started gives exit code 126 or 127 and `Ending.refused`; live, that sentence is written to
     stderr as a shell would. Raises OSError where no process can be made, ValueError for an empty argv and, live,
@@ -78,7 +80,8 @@ def supervise(
         raise ValueError("there is no program to start: argv is empty")
     found = look()
     plug(found)
-    program = Program(tuple(argv), env, cwd=cwd, umask=umask, keep=None if forward else tuple(pass_fds))
+    keep = None if forward else tuple(pass_fds)
+    program = Program(tuple(argv), env, cwd=cwd, umask=umask, keep=keep, surrounding=surrounding)
     supervision = _Supervision(Guarded(watcher), deadline_s=deadline_s, on_tick=on_tick)
     try:
         if forward:

@@ -28,6 +28,9 @@ def replay(
     cwd: Annotated[Path | None, typer.Option(help="Run in this folder instead of the recorded one.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Also write a JUnit report to this file.")] = None,
     live: Annotated[bool, typer.Option("--live", help="Let effects out for real: needs a grant.")] = False,
+    confinement: Annotated[
+        str, typer.Option(hidden=True, help="Leave a part of the world open: kernel, namespaces, landlock, python.")
+    ] = "auto",
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -41,7 +44,7 @@ def replay(
     if command and command[0] == "--":
         command = command[1:]
     if decision is not None:
-        answer = opened.replay(decision, cwd=cwd, command=command)
+        answer = opened.replay(decision, cwd=cwd, command=command, confinement=confinement)
         if json:
             print_json(answer)
         else:

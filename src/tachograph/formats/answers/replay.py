@@ -68,9 +68,11 @@ class Confinement(Answer):
     """The closed world as probed from inside the child: what held, how, and what could not be closed."""
 
     network: str
-    """`python` where connections were refused when probed; `open` otherwise."""
+    """`namespace`: a network of its own; `seccomp+landlock`: no way to the machine's; `python`: only Python code is
+    held; `open` otherwise. Each only where probes from inside did not come out."""
     filesystem: str
-    """`open`: what the program writes is really written."""
+    """`overlay`: what the program wrote vanished with its world; `landlock`: it could write to a scratch folder alone;
+    `open`: what it wrote is really written."""
     how: str
     """What closed it."""
     open: list[str]
