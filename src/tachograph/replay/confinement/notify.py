@@ -29,7 +29,8 @@ MOST_TOLD = 1000
 """Attempts that are told one by one; a program that goes on is refused all the same."""
 
 _LIBRARY_DAEMONS = ("/run/nscd/", "/var/run/nscd/", "/var/lib/sss/pipes/", "/run/systemd/", "/var/run/systemd/")
-_LIBUV_RINGS = ((256, 0), (64, 2))  # entries and flags; 2: IORING_SETUP_SQPOLL
+# Entries and flags (IORING_SETUP_SQPOLL, IORING_SETUP_NO_SQARRAY) of libuv 1.45 to 1.51.
+_LIBUV_RINGS = ((256, 0), (256, 0x10000), (64, 2), (64, 0x10002))
 _DATAGRAM, _TYPE_MASK = 2, 15
 _DOMAIN_PORT = 53
 _FAMILIES = {int(value): name for name, value in vars(socket).items() if name.startswith("AF_")}
