@@ -112,7 +112,7 @@ def _effects_of(frames: list[fr.Frame]) -> EffectLog:
 
 
 def _deframe(effect: Effect) -> None:
-    deframer = Deframer()
+    deframer = Deframer(bodiless=effect.method == "HEAD")
     for arrival in effect.arrivals:
         if arrival.kind == WIRE:
             arrival.body = deframer.feed(arrival.data)
@@ -138,6 +138,7 @@ def _started(frame: fr.Frame, path: str) -> Effect:
         effect.library, effect.method, effect.url = library.decode(), method.decode(), url.decode()
         effect.headers, effect.tags = fr.unpack_headers(headers), read_tags(tags)
         effect.body, effect.body_complete = frame.payload[at:], not frame.flags & 1
+        effect.sent_at_ns = frame.at_ns if effect.body_complete else 0
         return effect
     if frame.kind == fr.SPAWN:
         effect = _effect(SUBPROCESS, frame, path)
@@ -160,7 +161,7 @@ def _body(effect: Effect, frame: fr.Frame) -> None:
 
 
 def _sent(effect: Effect, frame: fr.Frame) -> None:
-    effect.body_complete = True
+    effect.body_complete, effect.sent_at_ns = True, frame.at_ns
 
 
 def _head(effect: Effect, frame: fr.Frame) -> None:

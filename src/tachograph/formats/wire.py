@@ -106,13 +106,19 @@ def _redact(written: bytearray, start: int, end: int) -> None:
 
 
 class Deframer:
-    """Takes the body of one answer out of its framing, piece by piece (RFC 9112, sections 6 and 7)."""
+    """Takes the body of one answer out of its framing, piece by piece (RFC 9112, sections 6 and 7).
 
-    __slots__ = ("_chunked", "_head", "_left", "_rest", "_state")
+    `complete` says that the answer has ended by its own framing; of one that ends with its connection it never does.
+    `final` says that its final head is whole.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_bodiless", "_chunked", "_head", "_left", "_rest", "_state", "complete", "final")
+
+    def __init__(self, *, bodiless: bool = False) -> None:
+        """`bodiless`: no body follows whatever the head says, since the request was a HEAD."""
         self._state, self._head, self._rest = "head", b"", b""
-        self._left, self._chunked = -1, False
+        self._left, self._chunked, self._bodiless = -1, False, bodiless
+        self.complete = self.final = False
 
     def feed(self, data: bytes) -> bytes:
         """Return what of the body stands in the next bytes of the wire."""
@@ -138,25 +144,34 @@ class Deframer:
                 break
             at = after
         self._state = "body"
-        for name, value in head.headers if head is not None else ():
+        if head is not None:
+            self.final = True
+            self._frame(head)
+        return self._head[after:]
+
+    def _frame(self, head: Head) -> None:
+        for name, value in head.headers:
             lower = name.lower()
             if lower == b"transfer-encoding" and value.lower().rsplit(b",", 1)[-1].strip() == b"chunked":
                 self._chunked = True
             elif lower == b"content-length" and value.isdigit():
                 self._left = int(value)
-        return self._head[after:]
+        if self._bodiless or head.status in (204, 304):
+            self._chunked, self._left = False, 0
+        self.complete = self._left == 0 and not self._chunked
 
     def _plain(self, data: bytes) -> bytes:
         if self._left < 0:
             return data
         taken = data[: self._left]
         self._left -= len(taken)
+        self.complete = not self._left
         return taken
 
     def _chunks(self, data: bytes) -> bytes:
         rest, out = self._rest + data, []
         self._left = max(self._left, 0)
-        while rest and self._state == "body":
+        while rest and self._state in ("body", "trailer"):
             if self._left:  # the rest of a chunk, and the line end behind it
                 piece = rest[: self._left]
                 out.append(piece[: max(0, self._left - 2)] if self._left >= 2 else b"")
@@ -166,15 +181,19 @@ class Deframer:
             line, newline, after = rest.partition(b"\n")
             if not newline:
                 break
+            rest = after
+            if self._state == "trailer":
+                if not line.rstrip(b"\r"):
+                    self._state, self.complete = "ended", True
+                continue
             try:
                 size = int(line.split(b";", 1)[0].strip(), 16)
             except ValueError:
-                self._state = "trailer"  # no chunk size: what follows is not understood, and not shown as a body
+                self._state = "broken"  # no chunk size: what follows is not understood, and not shown as a body
                 break
-            rest = after
             if size == 0:
                 self._state = "trailer"
-                break
-            self._left = size + 2
-        self._rest = rest if self._state == "body" else b""
+            else:
+                self._left = size + 2
+        self._rest = rest if self._state in ("body", "trailer") else b""
         return b"".join(out)

@@ -43,7 +43,7 @@ class Effect:
     __slots__ = (
         "arrivals", "at_ns", "body", "body_complete", "command", "decision", "ended", "error", "exit_status", "headers",
         "index", "inputs", "kind", "library", "method", "name", "parent", "path", "reason", "response_headers",
-        "response_tags", "spec", "status", "tags", "url", "value", "version",
+        "response_tags", "sent_at_ns", "spec", "status", "tags", "url", "value", "version",
     )  # fmt: skip
 
     def __init__(self, kind: str, *, index: int, path: str, decision: int, parent: int, at_ns: int) -> None:
@@ -62,6 +62,7 @@ class Effect:
         self.tags: list[tuple[str, bytes]] = []
         self.body = b""  # of a started program: what it was fed
         self.body_complete = True
+        self.sent_at_ns = 0  # when the request had been sent whole; 0 where it never was
         self.status = 0
         self.version = self.reason = b""
         self.response_headers: Headers = []

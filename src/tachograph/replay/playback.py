@@ -24,6 +24,7 @@ from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.formats.credentials import redact_headers, redact_url
 from tachograph.model.effect import HTTP, SUBPROCESS, WIRE_LIBRARIES, Effect
+from tachograph.replay.connecting import Connections
 from tachograph.replay.ledger import Ledger
 from tachograph.replay.ordering import Order
 from tachograph.replay.played import Declared, Played
@@ -67,6 +68,7 @@ class Playback:
         self._report = report
         self.ledger = Ledger(log.effects) if ledger is None else ledger
         self._free: dict[int, Effect] = {effect.index: effect for effect in log.effects}
+        self.connections = Connections(self, log.effects)
         self._requests: dict[int, Prepared] = {}
         self._exact: dict[Any, list[Effect]] = {}
         for effect in log.effects:
@@ -124,7 +126,7 @@ class Playback:
         # In the order in which they would be picked, so that the first that fits is the one: a long run has one
         # comparison per call and not one per recording.
         method = request.request.method
-        free = [o for o in self._left() if o.kind == HTTP and o.method == method and o.wire == wire]
+        free = [o for o in self.left() if o.kind == HTTP and o.method == method and o.wire == wire]
         for effect in sorted(free, key=lambda one: (one.path != path, one.index)):
             verdict = compare_requests(self._request_of(effect), request)
             if verdict.level != "different":
@@ -141,12 +143,23 @@ class Playback:
         """Whether no call of any process of this replay has taken it."""
         return effect.index in self._free and not self.ledger.is_claimed(effect)
 
-    def _left(self) -> list[Effect]:
+    def left(self) -> list[Effect]:
         """All that is free; what other processes took is forgotten here."""
         if self.ledger.shared:
             for effect in [one for one in self._free.values() if self.ledger.is_claimed(one)]:
                 del self._free[effect.index]
         return list(self._free.values())
+
+    def take(self, find: Callable[[list[Effect]], Effect | None]) -> Effect | None:
+        """Consume what `find` finds among all that is free, if it finds something."""
+        path = context.here().path
+        with self.ledger:
+            effect = find(self.left())
+            if effect is not None:
+                self._pick([effect], path)
+        if effect is not None:
+            self._served(effect, EXACT, path, [])
+        return effect
 
     def _served(self, effect: Effect, rung: int, path: str, notes: list[str]) -> None:
         self.order.issued(effect)
@@ -226,7 +239,7 @@ class Playback:
 
     def _same(self, kind: str, path: str, fits: Callable[[Effect], bool]) -> Effect | None:
         with self.ledger:
-            fitting = [one for one in self._left() if one.kind == kind and fits(one)]
+            fitting = [one for one in self.left() if one.kind == kind and fits(one)]
             return self._pick(fitting, path) if fitting else None
 
     def _consume_inside(self, outer: Effect) -> None:

@@ -50,6 +50,8 @@ _here: ContextVar[Place] = ContextVar("tachograph_place", default=root)
 decision: ContextVar[int] = ContextVar("tachograph_decision", default=0)
 enclosing: ContextVar[int] = ContextVar("tachograph_effect", default=0)
 claimed: ContextVar[bool] = ContextVar("tachograph_claimed", default=False)  # a seam is making this connection itself
+connecting: ContextVar[bool] = ContextVar("tachograph_connecting", default=False)  # a client is inside its `connect`
+failing: ContextVar[BaseException | None] = ContextVar("tachograph_failing", default=None)  # what a dial must raise
 
 here = _here.get
 

@@ -6,7 +6,8 @@ A draw is keyed by its kind, task path, call site and how often it came there be
 - calls from the standard library pass through (a log record's time stamp is no input of the decision); `random`,
   `secrets`, `uuid` and `tempfile` are looked through, so that a draw counts where the program asked for it;
 - only the outermost of nested draws counts: `uuid4()` is one draw, not also the `urandom` inside it;
-- perf_counter, monotonic and process_time count only where the program's own files call them.
+- perf_counter, monotonic and process_time count only where the program's own files call them;
+- what a client library draws while it connects is none: a replay makes no connection, and would not draw it again.
 
 Names bound earlier are reached: module attributes are replaced before the program imports them, `datetime` through its
 type's own dict (identity, isinstance and pickling stay), `random`'s module functions through the two primitives of
@@ -22,6 +23,7 @@ from sys import _getframe
 
 from tachograph.formats.frame import fields
 from tachograph.seams import port
+from tachograph.seams.context import connecting
 from tachograph.seams.imports import when_imported
 
 TYPE_CHECKING = False
@@ -110,7 +112,8 @@ def _wrap(
                 return original(*args, **kwargs)
         code = frame.f_code
         known = _standing.get(id(code))
-        if (known[0] if known is not None else _stand(code)) < least:
+        stand = known[0] if known is not None else _stand(code)
+        if stand < least or (stand == _COUNTS and connecting.get()):
             return original(*args, **kwargs)
         if listener.answers:
             kept = listener.redraw(number, code, frame.f_lasti)

@@ -15,7 +15,7 @@ import os
 import sys
 
 from tachograph.seams import port
-from tachograph.seams.context import claimed
+from tachograph.seams.context import claimed, failing
 from tachograph.seams.listeners import is_own_address
 from tachograph.seams.subprocesses import starting
 
@@ -69,12 +69,15 @@ _WATCHED: dict[str, Callable[[str, tuple[Any, ...]], tuple[str, str] | None]] = 
     "socket.getaddrinfo": _resolve, "socket.gethostbyname": _resolve, "subprocess.Popen": _start, "os.system": _start,
     "os.exec": _start, "os.posix_spawn": _start, "os.spawn": _start, "os.startfile": _start,
 }  # fmt: skip
+_DIALS = (_connect, _resolve)
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:
     watch = _WATCHED.get(event)
     if watch is None:
         return
+    if watch in _DIALS and (fault := failing.get()) is not None:
+        raise fault
     listener = port.current
     if listener is not None:
         crossing = watch(event, args)

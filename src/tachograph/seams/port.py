@@ -129,10 +129,26 @@ if TYPE_CHECKING:
         def drew(self, kind: int, code: CodeType, at: int, value: Any) -> None:
             """The program drew this value at that place."""
 
+    class Connections(Protocol):
+        """What a playback knows of connections, before a whole request has gone over one."""
+
+        def ask(self, library: str, url: str) -> tuple[Answer, bytes] | None:
+            """The recorded failure of the connection made next there, and where it failed; None: it stood."""
+
+        def refuses(self, library: str, url: str) -> bool:
+            """Whether the connection made next there failed; nothing is consumed."""
+
+        def foresee(self, library: str, method: str, url: str, headers: Headers) -> tuple[list[bytes], bool]:
+            """What was read before the request of this head was sent whole, and whether it ever was."""
+
     class Answers(_Hears, Protocol):
         """A playback: nothing goes out."""
 
         answers: Literal[True]
+
+        @property
+        def connections(self) -> Connections:
+            """What is known of connections."""
 
         def ask(self, library: str, method: str, url: str, headers: Headers, body: bytes) -> Answer:
             """Find the recorded answer of this request. Raises the miss if there is none."""
@@ -185,6 +201,11 @@ EOF_, ERROR, CUT_OFF, CLOSED_EARLY, OPEN_AT_END, RETURNED = (
     "open_at_end",
     "returned",
 )
+
+FAILED_AT = b"failed-at"
+"""The one header of a `CONNECT` effect that stands for a connection that was not made."""
+DIAL, LATER, BEHIND = b"dial", b"later", b"behind"
+"""Where it failed: reaching the other side; what the client did then (a tunnel, TLS); that, behind a proxy reached."""
 
 MISSING = object()
 

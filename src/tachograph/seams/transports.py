@@ -6,11 +6,12 @@ nothing.
 
 from __future__ import annotations
 
-from tachograph.seams import context, draws, grpc_channels, hooks, httpx_transport, listeners, subprocesses
+from tachograph.seams import context, draws, grpc_channels, hooks, http_client, httpx_transport, listeners, subprocesses
 
 SEAMS = {
     "httpx": "httpx transports, sync and async (class level)",
     "httpx2": "httpx2 transports, sync and async (class level): openai, anthropic, google-genai, mcp",
+    "http.client": "connections of http.client at their socket: urllib, requests, urllib3, botocore",
     "subprocess": "subprocess.Popen and asyncio's subprocess transport",
     "socket": "what the program itself listens at (socket.socket, asyncio, uvloop): calls to it stay inside the run",
 }
@@ -26,6 +27,7 @@ def install() -> None:
     _installed = True
     context.install()
     httpx_transport.install()
+    http_client.install()
     subprocesses.install()
     draws.install()
     listeners.install()
