@@ -484,8 +484,6 @@ import requests
 from concurrent.futures import ThreadPoolExecutor
 session = requests.Session()
 session.mount("http://", requests.adapters.HTTPAdapter(pool_connections=5, pool_maxsize=20))
-with ThreadPoolExecutor(20) as pool:
-    told(sorted(pool.map(lambda n: session.get(BASE + f"/{n}").text, range(60))))
 first = []
 def late(n):
     first.append(session.get(BASE + f"/late/{n}").text)
@@ -493,6 +491,8 @@ threads = [threading.Thread(target=late, args=(n,)) for n in range(4)]
 for one in threads: one.start()
 for one in threads: one.join()
 told(first)
+with ThreadPoolExecutor(20) as pool:
+    told(sorted(pool.map(lambda n: session.get(BASE + f"/{n}").text, range(60))))
 """
 
 

@@ -16,11 +16,12 @@ WATCHED = {
     "httpx": "transports, sync and async",
     "httpx2": "transports, sync and async",
     "openai": "through httpx2",
+    "requests": "through http.client, at the socket",
+    "urllib3": "through http.client, at the socket",
+    "botocore": "through http.client, at the socket",
 }
 UNWATCHED = {
-    "requests": "http.client has no seam yet: counted as bypassed, a replay refuses",
     "aiohttp": "has no seam yet: counted as bypassed, a replay refuses",
-    "boto3": "http.client has no seam yet: counted as bypassed, a replay refuses",
     "grpcio": "native sockets: only that a channel is opened is seen; a replay refuses",
     "websockets": "has no seam: its connections are counted as bypassed",
     "pycurl": "native sockets: not seen at all",
@@ -29,7 +30,7 @@ ALSO_THROUGH_HTTPX2 = ("anthropic", "google-genai", "mcp")
 NOT_SEEN = [
     "gRPC, websockets, native clients (libcurl, database drivers in C): no seam",
     "processes that multiprocessing starts by spawn or forkserver: counted, and refused in a replay",
-    "http.client, requests, urllib, aiohttp: no seam yet; each connection counts as bypassed and the replay is refused",
+    "aiohttp: no seam yet; each connection counts as bypassed and the replay is refused",
     "children started with -I, -E or -S, frozen programs, other languages: played by a stub, not watched inside",
     "files that the program reads or writes: not kept yet",
     "sleeps: waited for in a replay too",

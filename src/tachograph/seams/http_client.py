@@ -2,7 +2,8 @@
 
 They read past `HTTPResponse` in ways of their own, so they are watched where all of them end: at the socket. `connect`
 of every class of connections is patched, those that are made later too, and only the outermost counts. What it leaves
-in `sock` is wrapped (`http_client_sockets`), above TLS and behind a proxy's tunnel: the bytes of the conversation.
+in `sock` is wrapped (`http_client_watched`, `http_client_played`), above TLS and behind a proxy's tunnel: the bytes of
+the conversation.
 
 - a connection that fails is an effect of its own, method `CONNECT`. Kept is the error under the client's own: in a
   replay it is raised where the client reaches for the network, and the client builds upon it what it built then;
@@ -41,7 +42,9 @@ def endpoint_of(connection: Any) -> str:
 
 
 def _patch(module: ModuleType) -> None:
-    from tachograph.seams.http_client_sockets import LIBRARY, PlayedSocket, WatchedSocket  # they need `socket`
+    from tachograph.seams.http_client_played import PlayedSocket  # here and not at the top: they import `socket`
+    from tachograph.seams.http_client_sockets import LIBRARY
+    from tachograph.seams.http_client_watched import WatchedSocket
 
     def watch(connection: Any, listener: Any, connect: Callable[[], Any]) -> Any:
         endpoint = endpoint_of(connection)
@@ -100,7 +103,7 @@ def _patch(module: ModuleType) -> None:
 
     base: Any = module.HTTPConnection
 
-    def __init_subclass__(cls: Any, **kwargs: Any) -> None:
+    def __init_subclass__(cls: Any, /, **kwargs: Any) -> None:
         super(base, cls).__init_subclass__(**kwargs)
         patch(cls)
 
