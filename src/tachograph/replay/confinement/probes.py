@@ -10,9 +10,13 @@ import os
 import shutil
 import socket
 import tempfile
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tachograph.replay.confinement import system_calls as sc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _CONTENT = b"as it was\n"
 
@@ -52,7 +56,8 @@ class Doors:
         self._folder = tempfile.mkdtemp(prefix="tachograph-door-")
         os.chmod(self._folder, 0o755)
         path = os.path.join(self._folder, "socket")
-        self._made("unix", socket.AF_UNIX, socket.SOCK_STREAM, path)
+        with _short(path) as short:
+            self._made("unix", socket.AF_UNIX, socket.SOCK_STREAM, short)
         file = os.path.join(self._folder, "file")
         with open(file, "wb") as made:
             made.write(_CONTENT)
@@ -92,6 +97,16 @@ class Doors:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
+@contextmanager
+def _short(path: str) -> Iterator[str]:
+    """A path of the same place that fits into a unix address (108 bytes), however deep the temp folder lies."""
+    folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{os.path.basename(path)}"
+    finally:
+        os.close(folder)
+
+
 def try_doors(targets: Targets) -> dict[str, bool]:
     """Try each door from inside; true where it did not open. What became of a datagram or a write is seen outside."""
     held = {}
@@ -101,7 +116,8 @@ def try_doors(targets: Targets) -> dict[str, bool]:
         _refused(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", targets.udp))
         held["udp"] = True
     if targets.path:
-        held["unix"] = _refused(socket.AF_UNIX, socket.SOCK_STREAM, targets.path)
+        with _short(targets.path) as short:
+            held["unix"] = _refused(socket.AF_UNIX, socket.SOCK_STREAM, short)
         held["abstract"] = _refused(socket.AF_UNIX, socket.SOCK_STREAM, targets.abstract)
         try:
             with open(targets.file, "ab") as file:
