@@ -168,6 +168,7 @@ def folder_of(user: int | None, path: Path) -> Iterator[Path]:
     made = Path("/tmp") / f"tachograph-{path.name}-{os.getpid()}"
     made.mkdir(mode=0o777)
     made.chmod(0o777)
+    os.chown(made, user, user)
     try:
         yield made
     finally:

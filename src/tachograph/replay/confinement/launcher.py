@@ -19,7 +19,9 @@ import os
 import select
 import signal
 import socket
+import stat
 import struct
+from hashlib import file_digest
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -27,6 +29,7 @@ from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.replay.confinement import file_tree, namespaces, probes, seccomp
 from tachograph.replay.confinement import system_calls as sc
+from tachograph.replay.confinement.changes import changes
 from tachograph.replay.confinement.notify import Listener
 from tachograph.supervision.program import PROBLEM, STARTED_AS
 
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 NAMESPACES, LANDLOCK = "namespaces", "landlock"
+MOST_CHANGES = 20_000
+"""Changed files that are told one by one."""
 
 
 class Settings(NamedTuple):
@@ -142,6 +147,19 @@ def _said(fault: BaseException) -> str:
     return f"{type(fault).__name__}: {fault}"
 
 
+def _content(place: str) -> dict[str, Any]:
+    """Kind, size and digest of what lies at a place; of nothing where it is empty."""
+    if not place:
+        return {"kind": "absent", "size": 0, "sha256": ""}
+    found = os.lstat(place)
+    if not stat.S_ISREG(found.st_mode):
+        kind = "folder" if stat.S_ISDIR(found.st_mode) else "link" if stat.S_ISLNK(found.st_mode) else "special"
+        return {"kind": kind, "size": 0, "sha256": ""}
+    with open(place, "rb") as file:
+        digest = file_digest(file, "sha256").hexdigest()
+    return {"kind": "file", "size": found.st_size, "sha256": digest}
+
+
 class _Warden:
     """The process that makes the world, and its process 1."""
 
@@ -153,6 +171,7 @@ class _Warden:
         self._start = start
         self._problem = problem
         self._program = 0
+        self._tree: file_tree.Tree | None = None
         self._listener: Listener | None = None
         self.underway = False
 
@@ -168,7 +187,7 @@ class _Warden:
             os._exit(0)
         os.umask(0)
         sc.loopback_up()
-        tree = file_tree.build(seen, terminal=self._settings.terminal)
+        self._tree = tree = file_tree.build(seen, terminal=self._settings.terminal)
         self._start_program(tree)
         self._watch()
 
@@ -229,6 +248,16 @@ class _Warden:
                     return
                 self._listener.answer_next()
 
+    def _tell_changes(self) -> None:
+        assert self._tree is not None
+        door = os.path.dirname(self._settings.targets.file)
+        ours = (change for change in changes(self._tree) if not door or not change.path.startswith(door))
+        for number, change in enumerate(ours):
+            if number == MOST_CHANGES:
+                self._world.tell(fr.WRITTEN, {"path": "", "what": "more", "kind": "", "size": 0, "sha256": ""})
+                return
+            self._world.tell(fr.WRITTEN, {"path": change.path, "what": change.what, **_content(change.place)})
+
     def _attempt(self, what: str, where: str, path: str) -> None:
         stopped_by = "seccomp"
         self._world.tell(fr.ATTEMPT, {"what": what, "where": f"{where} by {path}".strip(), "stoppedBy": stopped_by})
@@ -242,6 +271,7 @@ class _Warden:
         sc.unmount(".")
         os.chdir("/")
         held = probes.try_doors(self._settings.targets)
+        probes.take_away(self._settings.targets)
         namespaces.drop_capabilities()
         sc.gain_nothing()
         try:
@@ -300,4 +330,5 @@ class _Warden:
                 return
             if pid == self._program:
                 self._program = 0
+                self._tell_changes()
                 self._leader.send(b"S" + status.to_bytes(4, "little"))

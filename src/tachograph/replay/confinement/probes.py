@@ -133,6 +133,12 @@ def try_doors(targets: Targets) -> dict[str, bool]:
     return held
 
 
+def take_away(targets: Targets) -> None:
+    """Take the doors out of the world's files: the program is not to come across them."""
+    if targets.file:
+        shutil.rmtree(os.path.dirname(targets.file), ignore_errors=True)
+
+
 def try_calls() -> dict[str, bool]:
     """Try what only the filter holds; true where it was refused."""
     held = {}
