@@ -40,7 +40,7 @@ def replay_run(
     if not os.path.isdir(plan.cwd):
         raise Refused(f"the run's folder {plan.cwd} is not here: name another with --cwd", reason="no_folder")
     changed = inputs_changed(log, cwd=plan.cwd)
-    outcome = run_again(plan, stood_in.tape, log, confinement=confinement).compared(stood_in.compared)
+    outcome = run_again(plan, stood_in.tape, log, confinement=confinement, lent_folder=cwd).compared(stood_in.compared)
     if not outcome.of(fr.READY) and outcome.exit_code not in (126, 127):
         raise Unwatched(
             "the program ran without loading the replay (started with -I, -E or -S, or no Python 3.11+?): "

@@ -19,9 +19,10 @@ from tachograph.errors import FormatError
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.replay import ledger
-from tachograph.replay.confinement.launcher import Settings, World
+from tachograph.replay.confinement.launcher import World
 from tachograph.replay.confinement.possible import AUTO, WAYS
 from tachograph.replay.confinement.probes import Doors
+from tachograph.replay.confinement.watching import Settings
 from tachograph.seams import injection
 from tachograph.supervision import supervisor
 
@@ -155,10 +156,24 @@ def tape_settings(fd: int, tape: bytes, log: EffectLog) -> dict[str, str]:
     }  # fmt: skip
 
 
-def run_again(plan: Launch, tape: bytes, log: EffectLog, *, confinement: str = AUTO) -> Outcome:
+def temp_folders(plan: Launch) -> tuple[str, ...]:
+    """The temp folders of the run: its TMPDIR, or those that a system has; and memory shared by name."""
+    named = plan.environment.get("TMPDIR")
+    return ((named,) if named else ("/tmp", "/var/tmp")) + ("/dev/shm",)
+
+
+def own_ports(log: EffectLog) -> tuple[int, ...]:
+    """Return the ports that the recorded run was given for listeners of its own."""
+    return tuple(sorted({draw.value for draw in log.draws if draw.site[0] == "socket.bind"}))
+
+
+def run_again(
+    plan: Launch, tape: bytes, log: EffectLog, *, confinement: str = AUTO, lent_folder: str | None = None
+) -> Outcome:  # fmt: skip
     """Start the planned program over the tape and wait for its end. Raises OSError if it cannot be started at all.
 
-    `confinement`: a key of `possible.WAYS`, so that a test can show what each part holds alone.
+    `confinement`: a key of `possible.WAYS`, so that a test can show what each part holds alone. `lent_folder`: a folder
+    that the replay may write to where no overlay can be made; so may it to the run's temp folders.
     """
     ways, guarded = WAYS[confinement]
     fd, start = memory_file(tape, log)
@@ -170,7 +185,8 @@ def run_again(plan: Launch, tape: bytes, log: EffectLog, *, confinement: str = A
         settings = tape_settings(fd, tape, log)
         if not guarded:
             settings["GUARD"] = "off"
-        world = World(Settings(ways, fd, terminal="terminal" in plan.kinds, targets=doors.targets))
+        folders = (*temp_folders(plan), *([lent_folder] if lent_folder is not None else []))
+        world = World(Settings(ways, fd, "terminal" in plan.kinds, doors.targets, folders, own_ports(log)))
         environment = {**plan.environment, "PYTHONHASHSEED": plan.hash_seed}
         began = monotonic()
         ending = supervisor.supervise(

@@ -19,8 +19,9 @@ from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.replay.confinement import possible
 from tachograph.replay.confinement import system_calls as sc
-from tachograph.replay.confinement.launcher import Settings, World
+from tachograph.replay.confinement.launcher import World
 from tachograph.replay.confinement.probes import Doors
+from tachograph.replay.confinement.watching import Settings
 from tachograph.supervision.supervisor import Ending, StreamKinds, supervise
 
 NOBODY = 65534
@@ -45,6 +46,7 @@ USERS = [
         )
     ),
 ]  # fmt: skip
+LANDLOCK = pytest.mark.skipif(bool(possible.look().landlock), reason="no Landlock that knows the network here")
 NAMESPACES = pytest.mark.skipif(bool(possible.look().namespaces), reason="no user namespaces here")
 
 

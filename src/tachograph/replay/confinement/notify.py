@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tachograph.replay.confinement import system_calls as sc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 MOST_TOLD = 1000
 """Attempts that are told one by one; a program that goes on is refused all the same."""
@@ -46,10 +46,19 @@ class Refused(NamedTuple):
 
 
 class Listener:
-    """Answers the calls of one world. `proc`: where the world's /proc is; `world`: where its root is."""
+    """Answers the calls of one world.
 
-    def __init__(self, fd: int, *, proc: str, world: str, tell: Callable[[str, str, str], None]) -> None:
+    `proc`: where the world's /proc is; `world`: where its root is; `inside`: whether it has a network of its own, so
+    that an address can be inside; without one, `ports` are those of loopback that are let through.
+    """
+
+    def __init__(
+        self, fd: int, *, proc: str, world: str, inside: bool, ports: Sequence[int] = (),
+        tell: Callable[[str, str, str], None],
+    ) -> None:  # fmt: skip
         """`tell(what, where, path)` is called for each attempt, `path` being the executable that made it."""
+        self._inside = inside
+        self._ports = () if inside else tuple(ports)
         self.fd = fd
         self.probing = True
         self.refused = 0
@@ -136,9 +145,12 @@ class Listener:
         family = int.from_bytes(data[:2], "little")
         connects = name == "connect"
         if family == socket.AF_UNIX:
-            return self._unix(call, name, data[2:])
+            return self._unix(call, name, data[2:]) if self._inside else Refused(errno.EACCES, name, "unix")
         if family in (socket.AF_INET, socket.AF_INET6):
-            inside, text, port = _internet(family, data)
+            loopback, text, port = _internet(family, data)
+            inside = loopback and self._inside
+            if loopback and connects and port in self._ports:
+                return None
             datagram = connects and self._kind_of(call) == _DATAGRAM
             if inside and datagram and port != _DOMAIN_PORT:
                 return None

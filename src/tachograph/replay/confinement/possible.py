@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tachograph.replay.confinement import file_tree, namespaces, seccomp
 from tachograph.replay.confinement import system_calls as sc
+from tachograph.replay.confinement.landlock import LEAST
+from tachograph.replay.confinement.watching import LANDLOCK, NAMESPACES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 AUTO = "auto"
-NAMESPACES, LANDLOCK = "namespaces", "landlock"
 WAYS: dict[str, tuple[tuple[str, ...], bool]] = {
     AUTO: ((NAMESPACES, LANDLOCK), True),
     "kernel": ((NAMESPACES, LANDLOCK), False),
@@ -86,5 +87,5 @@ def _try_filter() -> None:
 
 def _try_landlock() -> None:
     version = sc.landlock_version()
-    if version < 4:
-        raise OSError(38, f"Landlock {version} of this kernel knows no network (4, Linux 6.7, does)")
+    if version < LEAST:
+        raise OSError(38, f"Landlock {version} of this kernel knows no network: {LEAST} (Linux 6.7) does")

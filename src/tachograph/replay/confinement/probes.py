@@ -107,8 +107,20 @@ def _short(path: str) -> Iterator[str]:
         os.close(folder)
 
 
-def try_doors(targets: Targets) -> dict[str, bool]:
-    """Try each door from inside; true where it did not open. What became of a datagram or a write is seen outside."""
+def try_write(path: str) -> bool:
+    """Try to open a file that is to stay as it is; true where that was refused."""
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC))
+    except OSError:
+        return True
+    return False
+
+
+def try_doors(targets: Targets, *, write: bool) -> dict[str, bool]:
+    """Try each door from inside; true where it did not open. What became of a datagram or a write is seen outside.
+
+    `write`: the file is a door too.
+    """
     held = {}
     if targets.tcp:
         held["tcp"] = _refused(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", targets.tcp))
@@ -119,12 +131,13 @@ def try_doors(targets: Targets) -> dict[str, bool]:
         with _short(targets.path) as short:
             held["unix"] = _refused(socket.AF_UNIX, socket.SOCK_STREAM, short)
         held["abstract"] = _refused(socket.AF_UNIX, socket.SOCK_STREAM, targets.abstract)
-        try:
-            with open(targets.file, "ab") as file:
-                file.write(b"written from inside\n")
-        except OSError:
-            pass
-        held["file"] = True
+        if write:
+            try:
+                with open(targets.file, "ab") as file:
+                    file.write(b"written from inside\n")
+            except OSError:
+                pass
+            held["file"] = True
     try:
         os.kill(targets.pid, 0)
         held["processes"] = False

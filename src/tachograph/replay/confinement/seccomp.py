@@ -4,8 +4,8 @@ Every call that it stops is asked of a listener (`notify`), which reports it and
 
 - in a network of its own (`HELD`): calls that would reach past the namespaces or hide what is done, and, so that every
   attempt is known, calls that name an address; those that stay inside go on;
-- without one (`SHUT`): no socket can be made at all but a unix `socketpair`; as no address can then be named, `connect`
-  is left alone.
+- without one (`SHUT`): no socket can be made but a TCP one, which Landlock holds, a netlink one, and a `socketpair`; no
+  call that names an address goes on. Other protocols over IP and TCP's fast open would pass Landlock, and are stopped.
 
 io_uring is stopped in both: it makes and connects sockets past any filter.
 """
@@ -20,9 +20,10 @@ HELD, SHUT = "held", "shut"
 FAMILIES = (1, 2, 10, 16, 17, 38)
 """What may be made in a network of its own: unix, inet, inet6, netlink, packet, alg; all of them end in it."""
 
-_LOAD, _JUMP_EQUAL, _JUMP_NOT_BELOW, _RETURN, _OR = 0x20, 0x15, 0x35, 0x06, 0x44
+_LOAD, _JUMP_EQUAL, _JUMP_NOT_BELOW, _JUMP_SET, _RETURN, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
 _ALLOW, _NOTIFY = 0x7FFF0000, 0x7FC00000
 _X32 = 0x40000000
+_FAST_OPEN = 0x20000000  # MSG_FASTOPEN of linux/socket.h
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
 
 
@@ -49,22 +50,44 @@ def program(shape: str) -> bytes:
         _code(_LOAD, _ARCHITECTURE), _code(_JUMP_EQUAL, numbers.audit, 1, 0), notify,
         _code(_LOAD, _NUMBER), _code(_JUMP_NOT_BELOW, _X32, 0, 1), notify,
     ]  # fmt: skip
-    asked = set(stopped(numbers))
-    if shape == HELD:
-        asked |= {numbers.connect, numbers.sendmsg, numbers.sendmmsg}
+    asked = {*stopped(numbers), numbers.connect, numbers.sendmsg, numbers.sendmmsg}
+    if shape == SHUT:
+        asked -= {numbers.sendmsg, numbers.sendmmsg}
     for number in sorted(asked):
         code += [_code(_JUMP_EQUAL, number, 0, 1), notify]
-    family = [_code(_LOAD, _FIRST_ARGUMENT)]
-    for allowed in FAMILIES if shape == HELD else ():
-        family += [_code(_JUMP_EQUAL, allowed, 0, 1), allow]
-    family.append(notify)
+    family = _family_held() if shape == HELD else _family_shut()
     code += [_code(_JUMP_EQUAL, numbers.socket, 0, len(family)), *family]
-    if shape == HELD:  # sendto with an address: its fifth argument is not null
-        low, high = _FIRST_ARGUMENT + 8 * 4, _FIRST_ARGUMENT + 8 * 4 + 4
-        code += [
-            _code(_JUMP_EQUAL, numbers.sendto, 0, 6),
-            _code(_LOAD, low), _code(_JUMP_EQUAL, 0, 0, 2), _code(_LOAD, high), _code(_JUMP_EQUAL, 0, 1, 0),
-            notify, allow,
-        ]  # fmt: skip
+    if shape == SHUT:
+        for number, place in ((numbers.sendto, 3), (numbers.sendmsg, 2), (numbers.sendmmsg, 3)):
+            code += [
+                _code(_JUMP_EQUAL, number, 0, 4), _code(_LOAD, _argument(place)),
+                _code(_JUMP_SET, _FAST_OPEN, 0, 1), notify, _code(_LOAD, _NUMBER),
+            ]  # fmt: skip
+    code += [  # sendto with an address: its fifth argument is not null
+        _code(_JUMP_EQUAL, numbers.sendto, 0, 6),
+        _code(_LOAD, _argument(4)), _code(_JUMP_EQUAL, 0, 0, 2), _code(_LOAD, _argument(4) + 4),
+        _code(_JUMP_EQUAL, 0, 1, 0), notify, allow,
+    ]  # fmt: skip
     code.append(allow)
     return b"".join(code)
+
+
+def _argument(place: int) -> int:
+    return _FIRST_ARGUMENT + 8 * place
+
+
+def _family_held() -> list[bytes]:
+    code = [_code(_LOAD, _argument(0))]
+    for family in FAMILIES:
+        code += [_code(_JUMP_EQUAL, family, 0, 1), _code(_RETURN, _ALLOW)]
+    return [*code, _code(_RETURN, _NOTIFY)]
+
+
+def _family_shut() -> list[bytes]:
+    """Netlink; or inet, a stream, and TCP or no protocol named."""
+    return [
+        _code(_LOAD, _argument(0)), _code(_JUMP_EQUAL, 16, 9, 0), _code(_JUMP_EQUAL, 2, 1, 0),
+        _code(_JUMP_EQUAL, 10, 0, 6), _code(_LOAD, _argument(1)), _code(_AND, 15), _code(_JUMP_EQUAL, 1, 0, 3),
+        _code(_LOAD, _argument(2)), _code(_JUMP_EQUAL, 0, 2, 0), _code(_JUMP_EQUAL, 6, 1, 0),
+        _code(_RETURN, _NOTIFY), _code(_RETURN, _ALLOW),
+    ]  # fmt: skip

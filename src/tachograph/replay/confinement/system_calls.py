@@ -260,6 +260,13 @@ def landlock_allow(rules: int, folder: int, files: int) -> None:
     _checked(_LIBC.syscall(ctypes.c_long(_LANDLOCK_ADD), *words))
 
 
+def landlock_allow_port(rules: int, port: int, network: int) -> None:
+    """Allow these accesses to a TCP port; 0 to bind is any port that the kernel chooses."""
+    buffer = ctypes.create_string_buffer(struct.pack("=QQ", network, port), 16)
+    words = (ctypes.c_int(rules), ctypes.c_int(2), buffer, ctypes.c_uint(0))
+    _checked(_LIBC.syscall(ctypes.c_long(_LANDLOCK_ADD), *words))
+
+
 def landlock_restrict(rules: int) -> None:
     """Put this thread, and all that it starts, under the rule set."""
     _checked(_LIBC.syscall(ctypes.c_long(_LANDLOCK_RESTRICT), ctypes.c_int(rules), ctypes.c_uint(0)))
