@@ -22,7 +22,7 @@ import pytest
 
 import tachograph
 from tests.gauntlet.harness import AGENTS, LIMIT_S
-from tests.replay.confinement.closed import NAMESPACES, PYTHON, USERS, folder_of
+from tests.replay.confinement.closed import LANDLOCK, NAMESPACES, PYTHON, USERS, folder_of
 
 IN_PYTHON = ["urllib", "socket", "c_socket", "udp", "unix", "abstract"]
 NATIVE = ["libc", "libc_udp", "io_uring"]
@@ -195,6 +195,18 @@ def test_each_way_is_listed_by_the_kernel_alone(outside: Outside, way: str) -> N
     (listed,) = told(answer)
     assert listed[1] in ("seccomp", "no recording fits")
     assert answer["equivalent"] is False
+
+
+@LANDLOCK
+def test_nothing_leaves_where_landlock_and_the_filter_are_alone(outside: Outside) -> None:
+    """No namespaces and no guard: what stays open is named."""
+    outside.ways(*EVERY)
+    answer = outside.replay("landlock")
+    assert outside.came() == []
+    assert "OUT" not in outcomes(answer).values()
+    assert {("connect", "seccomp"), ("socket", "seccomp"), ("io_uring", "seccomp")} <= told(answer)
+    assert (answer["confinement"]["network"], answer["confinement"]["filesystem"]) == ("seccomp+landlock", "landlock")
+    assert any("modes, owners and times" in one for one in answer["confinement"]["open"])
 
 
 @pytest.mark.parametrize("way", [*IN_PYTHON, "started_program"])

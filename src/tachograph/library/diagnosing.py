@@ -77,10 +77,17 @@ def confinement() -> dict[str, str]:
     """What a replay here is closed by, tried now in processes that are thrown away."""
     found = possible.look()
     guard = "an audit hook in every Python process refuses"
+    native = f"not listed: {found.filter}" if found.filter else "listed, by a seccomp filter"
     if not found.namespaces:
         network = f"kernel: a network of its own with nothing but loopback; before it {guard}"
         files = "kernel: an overlay over every folder, whose upper layer lies in memory and ends with the replay"
+    elif not found.landlock and not found.filter:
+        network = f"kernel: Landlock and a seccomp filter let no connection out; before them {guard}"
+        files = (
+            "kernel: Landlock; what a replayed program writes to its temp folders is really written, elsewhere refused"
+        )
     else:
+        native = "not held, and not listed"
         network = f"Python: {guard} every connection; native code is not held"
         files = "open: what a replayed program writes is really written"
     said = {
@@ -90,7 +97,9 @@ def confinement() -> dict[str, str]:
     }
     if found.namespaces:
         said["namespaces"] = f"not here: {found.namespaces}"
-    said["native attempts"] = f"not listed: {found.filter}" if found.filter else "listed, by a seccomp filter"
+    if found.landlock:
+        said["landlock"] = f"not here: {found.landlock}"
+    said["native attempts"] = native
     return said
 
 

@@ -32,7 +32,7 @@ class Settings(NamedTuple):
     """How the world is to be closed. `ways`: which to try, in order. `report`: the descriptor of the replay's report.
 
     `terminal`: the program has one. `targets`: the doors to try from inside. `folders`: where it may write for real
-    if no overlay can be made. `ports`: those that it listens on itself, let through if it can have no network of its own.
+    if no overlay can be made. `ports`: those that it listens on itself, let through if it has no network of its own.
     """
 
     ways: tuple[str, ...]
