@@ -25,7 +25,7 @@ def _served(*effects: int, path: str = "0") -> list[fr.Frame]:
 
 
 def _judge(run: Run, frames: list[fr.Frame], *, code: int = 0, stdout: bytes = b"", ended_by: str | None = None,
-           ready: bool = True, decision: int = 0) -> ReplayAnswer:  # fmt: skip
+           ready: bool = True, decision: int = 0, recorded_writes: set[str] | None = None) -> ReplayAnswer:  # fmt: skip
     log = run.log
     plan = make_plan(log, lent=lend(log, environ={}, tag_key=bytes(32)))
     assert isinstance(plan, Launch)
@@ -33,7 +33,7 @@ def _judge(run: Run, frames: list[fr.Frame], *, code: int = 0, stdout: bytes = b
     outcome = Outcome(code, None, stdout, b"", ended_by, 0.1, report)
     return judge(
         replay_id="rep_x", decision_id="dec_x", log=log, plan=plan, outcome=outcome, inputs_changed=[],
-        origin_state="sealed", decision=decision,
+        origin_state="sealed", decision=decision, recorded_writes=recorded_writes,
     )  # fmt: skip
 
 
@@ -121,3 +121,15 @@ def test_what_was_said_of_a_decision_is_compared_in_order() -> None:
     answer = _judge(run, [opened, _frame(fr.OUTPUT, said, effect=1), _frame(fr.CLOSE, {}, effect=1)], decision=1)
     assert [item.path for item in answer.divergences] == ["/decisions/1/output"]
     assert not _judge(run, [], decision=0).equivalent
+
+
+def test_a_file_written_outside_is_an_attempt_unless_the_run_wrote_it_or_nobody_knows() -> None:
+    """Whatever the overlay absorbed; the run's folder and the temp folders are its own."""
+    paths = ["/w/in", "/tmp/in", "/home/known", "/home/other"]
+    frames = _served(1, 2) + [_frame(fr.WRITTEN, {"path": path, "kind": "file"}) for path in paths]
+    answer = _judge(_two_calls(), frames, stdout=b"a\nb\n", recorded_writes={"/home/known"})
+    assert [(one.what, one.where, one.stoppedBy) for one in answer.attempts if one.where.startswith("/home")] == [
+        ("file.write", "/home/other", "overlay")
+    ]
+    assert not answer.equivalent
+    assert _judge(_two_calls(), frames, stdout=b"a\nb\n").equivalent

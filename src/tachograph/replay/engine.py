@@ -23,6 +23,7 @@ from tachograph.replay.confinement.launcher import World
 from tachograph.replay.confinement.possible import AUTO, WAYS
 from tachograph.replay.confinement.probes import Doors
 from tachograph.replay.confinement.watching import Settings
+from tachograph.replay.plan import temp_folders
 from tachograph.seams import injection
 from tachograph.supervision import supervisor
 
@@ -154,12 +155,6 @@ def tape_settings(fd: int, tape: bytes, log: EffectLog) -> dict[str, str]:
         "TAPE": str(fd), "TAPE_SIZE": str(len(tape)), "LEDGER_SIZE": str(ledger.size_for(log.effects)),
         "LIBS": injection.libraries(),
     }  # fmt: skip
-
-
-def temp_folders(plan: Launch) -> tuple[str, ...]:
-    """The temp folders of the run: its TMPDIR, or those that a system has; and memory shared by name."""
-    named = plan.environment.get("TMPDIR")
-    return ((named,) if named else ("/tmp", "/var/tmp")) + ("/dev/shm",)
 
 
 def own_ports(log: EffectLog) -> tuple[int, ...]:

@@ -93,6 +93,12 @@ BOUNDARIES = ("http", "subprocess", "tool", "retrieval", "external")
 UNCLAIMED = ("socket.connect", "socket.sendto", "socket.sendmsg", "bypassed.grpc")
 
 
+def temp_folders(plan: Launch) -> tuple[str, ...]:
+    """The temp folders of the run: its TMPDIR, or those that a system has; and memory shared by name."""
+    named = plan.environment.get("TMPDIR")
+    return ((named,) if named else ("/tmp", "/var/tmp")) + ("/dev/shm",)
+
+
 def _kinds(recorded: Mapping[str, Kind]) -> tuple[Kind, Kind, Kind]:
     """What the standard streams were; a run that `tacho run` did not see gets no stdin and pipes."""
     return recorded.get("stdin", "null"), recorded.get("stdout", "pipe"), recorded.get("stderr", "pipe")

@@ -23,10 +23,12 @@ from tachograph.formats.answers.replay import (
     ReplayOutcome,
     UnconsumedItem,
 )
-from tachograph.replay.confinement.account import account
-from tachograph.replay.plan import BASIS
+from tachograph.replay.confinement.account import account, written_outside
+from tachograph.replay.plan import BASIS, temp_folders
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tachograph.formats.effect_log import EffectLog
     from tachograph.replay.engine import Outcome
     from tachograph.replay.plan import Launch
@@ -35,11 +37,23 @@ if TYPE_CHECKING:
 def judge(
     *, replay_id: str, decision_id: str, log: EffectLog, plan: Launch, outcome: Outcome,
     inputs_changed: list[dict[str, Any]], origin_state: str, decision: int,
+    recorded_writes: Collection[str] | None = None,
 ) -> ReplayAnswer:  # fmt: skip
-    """Compare a replay with the record and return the answer."""
+    """Compare a replay with the record and return the answer.
+
+    `recorded_writes`: the paths that the recorded run wrote to, None where that was not kept. A file that the replay
+    wrote outside the run's folder and temp folders, and the run did not, is an attempt.
+    """
     all_misses = [(_miss(said), said.get("decision", 0)) for _, said in outcome.of(fr.MISS)]
     misses = [miss for miss, inside in all_misses if decision in (0, inside)]
     attempts = [_attempt(said) for _, said in outcome.of(fr.ATTEMPT)]
+    if recorded_writes is not None:
+        written = [said["path"] for _, said in outcome.of(fr.WRITTEN) if said["kind"] != "folder"]
+        inside = (plan.cwd, *temp_folders(plan))
+        attempts += [
+            AttemptItem(what="file.write", where=path, stoppedBy="overlay")
+            for path in written_outside(written, inside, recorded_writes)
+        ]
     served = outcome.of(fr.SERVED)
     own = {effect.index for effect in log.effects if decision in (0, effect.decision)}
     unconsumed = [one for one in _unconsumed(log, {frame.effect for frame, _ in served}) if one.effect in own]

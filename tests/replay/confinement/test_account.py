@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tachograph.replay.confinement.account import account
+from tachograph.replay.confinement.account import account, written_outside
 
 GUARD = {"connect": True, "start": True}
 HELD = dict.fromkeys(("tcp", "udp", "unix", "abstract", "file", "processes", "io_uring", "vsock"), True)
@@ -51,3 +51,9 @@ def test_no_filter_is_said() -> None:
     said = account(guard=GUARD, kernel=kernel, came_out=[])
     assert said.network == "namespace"
     assert said.open == ["attempts of native code lead nowhere, and are not listed: no filter could be set here"]
+
+
+def test_a_file_outside_that_the_run_did_not_write_is_outside() -> None:
+    inside = ("/run/folder", "/tmp")
+    paths = ["/run/folder/a", "/tmp/b", "/run/folder2/c", "/etc/d", "/home/e", "/usr/lib/__pycache__/f.pyc"]
+    assert written_outside(paths, inside, {"/home/e"}) == ["/run/folder2/c", "/etc/d"]

@@ -86,6 +86,22 @@ def test_made_changed_and_deleted_files_are_told(user: int | None, tmp_path: Pat
     assert (new["size"], new["sha256"]) == (3, hashlib.sha256(b"new").hexdigest())
 
 
+def test_what_is_laid_out_is_there_before_the_program_and_not_on_the_machine(user: int | None, tmp_path: Path) -> None:
+    with folder_of(user, tmp_path) as folder:
+        path = folder / "state"
+
+        def lay_out() -> list[str]:
+            path.write_text("as before the run")
+            return ["/other: not kept"]
+
+        closed = python("print(open('state').read())", user=user, cwd=str(folder), lay_out=lay_out)
+        assert not path.exists()
+    assert closed.out == "as before the run\n"
+    assert closed.of(fr.CONFINED)[0]["open"] == ["not as before the run: /other: not kept"]
+    (said,) = closed.of(fr.WRITTEN)
+    assert (said["what"], said["data"]) == ("made", b"as before the run")
+
+
 def test_a_folder_that_was_deleted_or_replaced_is_told_file_by_file(user: int | None, tmp_path: Path) -> None:
     deep = {"deep": ("deleted", "absent"), "deep/one": ("deleted", "absent"), "deep/two": ("deleted", "absent")}
     assert _written("import shutil; shutil.rmtree('deep')", user, tmp_path)[1] == deep

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tachograph.formats.answers.replay import Confinement
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 NAMESPACE, SECCOMP, PYTHON, OPEN = "namespace", "seccomp+landlock", "python", "open"
 OVERLAY, LANDLOCK = "overlay", "landlock"
@@ -19,6 +19,21 @@ _WORDS = {
 }
 _NO_KERNEL = "system calls made by native code without Python: the kernel closes nothing here"
 _NO_FILES = "files: what the program writes is really written"
+
+
+_CACHES = ("/__pycache__/",)
+
+
+def written_outside(paths: Iterable[str], inside: Iterable[str], recorded: Collection[str]) -> list[str]:
+    """Of the files that a replay wrote, those outside the folders `inside` that the recorded run did not write.
+
+    The interpreter's own caches of compiled code are none: whether they are written depends on the machine alone.
+    """
+    folders = tuple(folder.rstrip("/") + "/" for folder in inside)
+    return [
+        path for path in paths
+        if not path.startswith(folders) and path not in recorded and not any(cache in path for cache in _CACHES)
+    ]  # fmt: skip
 
 
 def account(*, guard: Mapping[str, bool], kernel: Mapping[str, Any], came_out: Sequence[str]) -> Confinement:

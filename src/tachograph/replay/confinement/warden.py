@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MOST_CHANGES = 20_000
 """Changed files that are told one by one."""
+MOST_CONTENT, ALL_CONTENT = 64 << 20, 512 << 20
+"""Up to which size a changed file's bytes are told, and those of all together; above, the digest alone."""
 
 
 class Warden(Watching):
@@ -58,9 +60,11 @@ class Warden(Watching):
         os.chdir("/")
         held = probes.try_doors(self.settings.targets, write=True)
         probes.take_away(self.settings.targets)
+        failed = self.settings.lay_out() if self.settings.lay_out is not None else []
         namespaces.drop_capabilities()
         sc.gain_nothing()
         open_ = [f"{path}: read-only instead of an overlay" for path in self._tree.read_only]
+        open_ += [f"not as before the run: {one}" for one in failed]
         if self.settings.terminal:
             open_.append("terminals of the same user: /dev/pts is this machine's, as the program has a terminal")
         try:
@@ -84,21 +88,30 @@ class Warden(Watching):
         assert self._tree is not None
         door = os.path.dirname(self.settings.targets.file)
         ours = (change for change in changes(self._tree) if not door or not change.path.startswith(door))
+        left = ALL_CONTENT
         for number, change in enumerate(ours):
             if number == MOST_CHANGES:
-                self.report.tell(fr.WRITTEN, {"path": "", "what": "more", "kind": "", "size": 0, "sha256": ""})
+                self.report.tell(fr.WRITTEN, {"path": "", "what": "more", **_content("", 0)})
                 return
-            self.report.tell(fr.WRITTEN, {"path": change.path, "what": change.what, **_content(change.place)})
+            content = _content(change.place, left)
+            left -= len(content["data"] or b"")
+            self.report.tell(fr.WRITTEN, {"path": change.path, "what": change.what, **content})
 
 
-def _content(place: str) -> dict[str, Any]:
-    """Kind, size and digest of what lies at a place; of nothing where it is empty."""
+def _content(place: str, left: int) -> dict[str, Any]:
+    """What lies at a place, nothing where it is empty: kind, mode, time, target of a link, bytes up to `left`."""
+    said: dict[str, Any] = {"kind": "absent", "mode": 0, "mtime_ns": 0, "size": 0, "sha256": "", "target": b""}
+    said["data"] = None
     if not place:
-        return {"kind": "absent", "size": 0, "sha256": ""}
+        return said
     found = os.lstat(place)
+    said.update(mode=stat.S_IMODE(found.st_mode), mtime_ns=found.st_mtime_ns)
+    if stat.S_ISLNK(found.st_mode):
+        return {**said, "kind": "link", "target": os.readlink(os.fsencode(place))}
     if not stat.S_ISREG(found.st_mode):
-        kind = "folder" if stat.S_ISDIR(found.st_mode) else "link" if stat.S_ISLNK(found.st_mode) else "special"
-        return {"kind": kind, "size": 0, "sha256": ""}
+        return {**said, "kind": "folder" if stat.S_ISDIR(found.st_mode) else "special"}
     with open(place, "rb") as file:
         digest = file_digest(file, "sha256").hexdigest()
-    return {"kind": "file", "size": found.st_size, "sha256": digest}
+        file.seek(0)
+        data = file.read() if found.st_size <= min(left, MOST_CONTENT) else None
+    return {**said, "kind": "file", "size": found.st_size, "sha256": digest, "data": data}

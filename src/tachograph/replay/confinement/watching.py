@@ -33,6 +33,8 @@ class Settings(NamedTuple):
 
     `terminal`: the program has one. `targets`: the doors to try from inside. `folders`: where it may write for real
     if no overlay can be made. `ports`: those that it listens on itself, let through if it has no network of its own.
+    `lay_out`: called in the world, if it is one of namespaces, before the program starts: it makes files what they were
+    before the run, by the paths that the program sees, and returns what it could not.
     """
 
     ways: tuple[str, ...]
@@ -41,6 +43,7 @@ class Settings(NamedTuple):
     targets: Targets
     folders: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
+    lay_out: Callable[[], list[str]] | None = None
 
 
 class Failed(Exception):
