@@ -125,11 +125,11 @@ def test_what_was_said_of_a_decision_is_compared_in_order() -> None:
 
 def test_a_file_written_outside_is_an_attempt_unless_the_run_wrote_it_or_nobody_knows() -> None:
     """Whatever the overlay absorbed; the run's folder and the temp folders are its own."""
-    paths = ["/w/in", "/tmp/in", "/home/known", "/home/other"]
+    paths = ["/w/in", "/tmp/in", "/srv/known", "/srv/other"]
     frames = _served(1, 2) + [_frame(fr.WRITTEN, {"path": path, "kind": "file"}) for path in paths]
-    answer = _judge(_two_calls(), frames, stdout=b"a\nb\n", recorded_writes={"/home/known"})
-    assert [(one.what, one.where, one.stoppedBy) for one in answer.attempts if one.where.startswith("/home")] == [
-        ("file.write", "/home/other", "overlay")
+    answer = _judge(_two_calls(), frames, stdout=b"a\nb\n", recorded_writes={"/srv/known"})
+    assert [(one.what, one.where, one.stoppedBy) for one in answer.attempts if one.where.startswith("/srv")] == [
+        ("file.write", "/srv/other", "overlay")
     ]
     assert not answer.equivalent
     assert _judge(_two_calls(), frames, stdout=b"a\nb\n").equivalent

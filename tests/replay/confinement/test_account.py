@@ -55,5 +55,5 @@ def test_no_filter_is_said() -> None:
 
 def test_a_file_outside_that_the_run_did_not_write_is_outside() -> None:
     inside = ("/run/folder", "/tmp")
-    paths = ["/run/folder/a", "/tmp/b", "/run/folder2/c", "/etc/d", "/home/e", "/usr/lib/__pycache__/f.pyc"]
-    assert written_outside(paths, inside, {"/home/e"}) == ["/run/folder2/c", "/etc/d"]
+    paths = ["/run/folder/a", "/tmp/b", "/run/folder2/c", "/etc/d", "/srv/e", "/usr/lib/__pycache__/f.pyc"]
+    assert written_outside(paths, inside, {"/srv/e"}) == ["/run/folder2/c", "/etc/d"]
