@@ -9,7 +9,7 @@ import pytest
 from tachograph.testing.scripted import Behaviour, Hangup, Request, ScriptedServer, Silence, head_then_hang, stream
 from tests.gauntlet.answers import echo, piece, prompt_of
 from tests.gauntlet.harness import record, replay, same
-from tests.gauntlet.test_calls import LIBRARIES, MODES, every_client
+from tests.gauntlet.test_calls import AT_THE_SOCKET, LIBRARIES, MODES, every_client
 
 HALF = piece("the harbour opens at")
 INSIDE = len(HALF) + 11  # bytes: inside the second chunk
@@ -34,15 +34,20 @@ def test_a_server_that_breaks_in_a_stream_gives_the_same_bytes_and_then_the_same
         recorded = record(
             tmp_path, "flow.py", library=library, mode=mode, url=server.url, reads=reads, then="again?", retries=0
         )
-        assert recorded.stdout.count(repr(HALF).encode()) == len(BREAKS) + 1
-        assert recorded.stdout.count(b"Error") == len(BREAKS)
+        at_the_socket = (library, mode) in AT_THE_SOCKET  # some of them keep the half of an answer of known length
+        assert recorded.stdout.count(repr(HALF).encode()) in (len(BREAKS) + 1, len(BREAKS) + 1 - at_the_socket)
+        lines = recorded.stdout.decode().splitlines()
+        raised = [line for line in lines if not line[0].isdigit() and line != "end"]
+        assert len(raised) == len(BREAKS) - (library == "botocore")  # it takes a cut chunk for the last one
         same(recorded, replay(recorded, server=server))
     *broken, whole = recorded.calls()
-    assert [one["ended"] for one in broken] == ["error"] * len(BREAKS)
+    # A socket just ends, and its client sees then what is missing.
+    assert [one["ended"] for one in broken] == ["error", *(["eof"] * 2 if at_the_socket else ["error"] * 2)]
     assert all(one["stopReason"] in (None, "incomplete") for one in broken)  # and nothing that a model said
     assert whole["ended"] == "eof"
 
 
+RAISED = ("Error", "Timeout", "RemoteDisconnected")
 NEVER: dict[str, Behaviour] = {
     "an end before the head": Hangup(ending="cut"),
     "a reset before the head": Hangup(ending="reset"),
@@ -52,7 +57,8 @@ NEVER: dict[str, Behaviour] = {
 
 
 @pytest.mark.parametrize(
-    ("library", "mode"), [("httpx", "sync"), ("httpx2", "async"), ("openai", "sync"), ("openai", "async")]
+    ("library", "mode"),
+    [("httpx", "sync"), ("httpx2", "async"), ("openai", "sync"), ("openai", "async"), *AT_THE_SOCKET],
 )
 def test_an_answer_that_never_comes_raises_the_same_class_again(tmp_path: Path, library: str, mode: str) -> None:
     def answer(request: Request) -> Behaviour:
@@ -64,7 +70,7 @@ def test_an_answer_that_never_comes_raises_the_same_class_again(tmp_path: Path, 
             tmp_path, "flow.py", library=library, mode=mode, url=server.url, reads=reads, then="again?", retries=0,
             timeout=0.4,
         )  # fmt: skip
-        lines = [line for line in recorded.stdout.decode().splitlines() if "Error" in line or "Timeout" in line]
+        lines = [line for line in recorded.stdout.decode().splitlines() if any(word in line for word in RAISED)]
         assert len(lines) == len(NEVER)
         same(recorded, replay(recorded, server=server))
 

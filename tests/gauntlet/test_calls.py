@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tachograph.testing.scripted import ScriptedServer, too_many_requests
 from tests.gauntlet.answers import completion, echo
-from tests.gauntlet.harness import World, held_port, record, replay, same, wait_for, world_in
+from tests.gauntlet.harness import World, held_port, record, replay, same, tacho, wait_for, world_in
 
 LIBRARIES = ("httpx", "httpx2", "openai")
 MODES = ("sync", "async")
-every_client = pytest.mark.parametrize(("library", "mode"), [(one, mode) for one in LIBRARIES for mode in MODES])
+AT_THE_SOCKET = [(library, "sync") for library in ("urllib", "urllib3", "requests", "botocore")]
+every_client = pytest.mark.parametrize(
+    ("library", "mode"), [(one, mode) for one in LIBRARIES for mode in MODES] + AT_THE_SOCKET
+)
 # Where the clients' own code makes no difference to what is tested: each library once, the SDK in both of its ways.
 some_clients = pytest.mark.parametrize(
-    ("library", "mode"), [("httpx", "sync"), ("httpx2", "async"), ("openai", "sync"), ("openai", "async")]
+    ("library", "mode"),
+    [("httpx", "sync"), ("httpx2", "async"), ("openai", "sync"), ("openai", "async"), *AT_THE_SOCKET],
 )
 two_clients = pytest.mark.parametrize(("library", "mode"), [("httpx", "async"), ("httpx2", "sync")])
 own_and_sdk = pytest.mark.parametrize(("library", "mode"), [("httpx2", "sync"), ("openai", "async")])
@@ -83,10 +88,17 @@ def test_a_refused_connection_and_the_clients_own_retry_are_two_effects(
         late.stop()
     first, second = recorded.calls()
     assert (first["ended"], first["status"], second["status"]) == ("error", None, 200)
-    assert "ConnectError" in first["error"]
+    assert ("ConnectError" in first["error"]) == ((library, mode) not in AT_THE_SOCKET)
+    assert first["error"]
 
 
-@pytest.mark.parametrize(("library", "mode"), [("openai", "sync"), ("httpx", "async")])
+REFUSED = {
+    "openai": b"APIConnectionError", "httpx": b"ConnectError", "urllib": b"URLError",
+    "urllib3": b"NewConnectionError", "requests": b"ConnectionError", "botocore": b"EndpointConnectionError",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("library", "mode"), [("openai", "sync"), ("httpx", "async"), *AT_THE_SOCKET])
 def test_a_connection_refused_to_the_last_attempt_raises_the_same_class(
     tmp_path: Path, library: str, mode: str
 ) -> None:
@@ -96,6 +108,20 @@ def test_a_connection_refused_to_the_last_attempt_raises_the_same_class(
         recorded = record(
             tmp_path, "ask.py", library=library, mode=mode, url=url, prompts=["tide?", "wind?"], retries=1
         )
-        assert recorded.stdout.count(b"APIConnectionError" if library == "openai" else b"ConnectError") >= 2
+        assert recorded.stdout.count(REFUSED[library]) >= 2
         same(recorded, replay(recorded))
     assert [one["ended"] for one in recorded.calls()] == ["error"] * 4
+
+
+@pytest.mark.parametrize(("library", "mode"), AT_THE_SOCKET)
+def test_show_reads_a_call_that_was_taken_at_the_socket_as_any_other(tmp_path: Path, library: str, mode: str) -> None:
+    with ScriptedServer(echo) as server:
+        recorded = record(tmp_path, "ask.py", library=library, mode=mode, url=server.url, prompts=["tide?"])
+    (call,) = recorded.calls()
+    assert (call["kind"], call["status"], call["ended"], call["chunks"]) == ("model", 200, "eof", 1)
+    assert (call["model"], call["stopReason"]) == ("small", "end_turn")
+    detail = tacho(recorded.world, "show", "last", "--effect", str(call["effect"]), "--json").json()
+    assert "re: tide?" in json.dumps(detail)
+    assert json.dumps(detail).count("HTTP/1.1 200") == 1  # the line that show puts there: the body has no framing
+    shown = tacho(recorded.world, "show", "last").stdout.decode()
+    assert "re: tide?" in shown

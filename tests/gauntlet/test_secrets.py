@@ -14,7 +14,7 @@ from tests.gauntlet.leaks import leaks
 
 KEY = "sk-live-9QfW2vTzKp7LmXc4RbHs8NdJ"
 WORDS = ("heliotrope", "amaranthine")  # what the question and the answer are about
-CLIENTS = [("httpx", "sync"), ("httpx2", "async"), ("openai", "sync")]
+CLIENTS = [("httpx", "sync"), ("httpx2", "async"), ("openai", "sync"), ("requests", "sync")]
 
 
 @pytest.mark.parametrize(("library", "mode"), CLIENTS)

@@ -11,7 +11,7 @@ import pytest
 from tachograph.testing.scripted import Reply, Request, ScriptedServer, stream
 from tests.gauntlet.answers import DONE, echo, piece, prompt_of
 from tests.gauntlet.harness import record, replay, same, wait_for, world_in
-from tests.gauntlet.test_calls import MODES, every_client, some_clients
+from tests.gauntlet.test_calls import AT_THE_SOCKET, MODES, every_client, some_clients
 
 # Cut inside JSON, inside a two-byte, a three-byte and a four-byte character, and between two line ends.
 WHOLE = piece("crème 東京 ") + piece("🛶 ends") + piece("", stop="stop") + DONE
@@ -88,7 +88,8 @@ def test_the_sdks_own_stream_gives_the_same_parsed_chunks_to_done_and_when_it_is
 
 
 @pytest.mark.parametrize(
-    ("library", "mode"), [("httpx", "async"), ("httpx2", "sync"), ("openai", "sync"), ("openai", "async")]
+    ("library", "mode"),
+    [("httpx", "async"), ("httpx2", "sync"), ("openai", "sync"), ("openai", "async"), *AT_THE_SOCKET],
 )
 def test_r02_a_stream_that_is_open_when_the_program_ends_is_recorded_as_far_as_it_came(
     tmp_path: Path, library: str, mode: str

@@ -104,9 +104,10 @@ def test_r10_four_identical_prompts_at_once_give_each_its_own_answer_in_the_reco
         same(recorded, replay(recorded, server=server))
 
 
-def test_threads_that_ask_at_once_get_their_own_answers_in_another_order_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("library", ["httpx", "requests", "urllib", "botocore"])
+def test_threads_that_ask_at_once_get_their_own_answers_in_another_order_too(tmp_path: Path, library: str) -> None:
     with ScriptedServer(answer) as server:
-        recorded = record(tmp_path, "together.py", library="httpx", url=server.url, prompts=PROMPTS, threads=True)
+        recorded = record(tmp_path, "together.py", library=library, url=server.url, prompts=PROMPTS, threads=True)
         same(recorded, replay(recorded, server=server))
         again = replay(recorded, *in_order(recorded, OTHER), server=server)
     assert own_answers(again.stdout) == EXPECTED

@@ -1,4 +1,4 @@
-"""One face for the clients that the gauntlet's programs use: httpx, httpx2 and the openai SDK, sync and async.
+"""One face for the clients that the gauntlet's programs use: httpx, httpx2, the openai SDK, those of `socket_clients`.
 
 A program takes one argument, a JSON object of settings (`SETTINGS`). Whatever a client gives back is shown on stdout
 byte for byte (`show`), so that two runs with the same stdout got the same bytes. Nothing here knows who is watching.
@@ -16,6 +16,8 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import socket_clients
 
 SETTINGS: dict[str, Any] = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
 HERE = Path(__file__).parent
@@ -66,7 +68,7 @@ def show(got: Got) -> None:
 def chain(fault: BaseException | None) -> str:
     """The classes of an exception and of its causes, as far as a client library made them."""
     names = []
-    while fault is not None and (not names or type(fault).__module__.startswith(("openai", "httpx"))):
+    while fault is not None and (not names or type(fault).__module__.startswith(("openai", "httpx", "urllib"))):
         names.append(f"{type(fault).__module__}.{type(fault).__qualname__}")
         fault = fault.__cause__
     return " <- ".join(names)
@@ -106,12 +108,16 @@ class Caller:
 
     def __init__(self, library: str, url: str) -> None:
         self._url = f"{url}/v1/chat/completions"
-        self._library = importlib.import_module(library)
         self._is_sdk = library == "openai"
         if self._is_sdk:
             self.client = _sdk("OpenAI", url)
+        elif library in socket_clients.LIBRARIES:
+            self.client = socket_clients.Client(library, timeout=SETTINGS.get("timeout", 20.0), headers=headers())
+            self._refused = self.client.refused
         else:
-            self.client = self._library.Client(timeout=SETTINGS.get("timeout", 20.0), headers=headers())
+            module = importlib.import_module(library)
+            self.client = module.Client(timeout=SETTINGS.get("timeout", 20.0), headers=headers())
+            self._refused = module.ConnectError
 
     def ask(self, prompt: str, **more: Any) -> Got:
         """One answer; 429 and a refused connection are tried again."""
@@ -121,7 +127,7 @@ class Caller:
         for left in reversed(range(SETTINGS.get("retries", 2) + 1)):
             try:
                 answer = self.client.post(self._url, json=payload(prompt, **more))
-            except self._library.ConnectError:
+            except self._refused:
                 if not left:
                     raise
                 refused()

@@ -50,6 +50,14 @@ async def asynchronous(library: str) -> None:
             took(chunk)
 
 
+def requests() -> None:
+    """requests, whose connection is watched at the socket."""
+    with importlib.import_module("requests").request(**CALL, stream=True) as answer:
+        print(answer.status_code, list(answer.headers))
+        for chunk in answer.iter_content(None):
+            took(chunk)
+
+
 def sdk() -> None:
     """The openai SDK takes the key from its own argument."""
     openai = importlib.import_module("openai")
@@ -63,6 +71,8 @@ def sdk() -> None:
 if __name__ == "__main__":
     if SETTINGS["library"] == "openai":
         sdk()
+    elif SETTINGS["library"] == "requests":
+        requests()
     elif SETTINGS["mode"] == "sync":
         sync(SETTINGS["library"])
     else:
