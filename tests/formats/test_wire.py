@@ -70,3 +70,24 @@ def test_what_breaks_its_own_framing_is_not_shown_as_a_body() -> None:
     deframer = Deframer()
     assert deframer.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\nnonsense\r\n") == b"ab"
     assert deframer.feed(b"3\r\nabc\r\n") == b""
+
+
+@pytest.mark.parametrize(
+    ("wire", "bodiless", "complete"),
+    [
+        (PLAIN, False, True), (CHUNKED, False, True), (INTERIM + CHUNKED, False, True), (TO_THE_END, False, False),
+        (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", False, True),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", True, True), (PLAIN[:-1], False, False),
+        (CHUNKED[:-2], False, False), (INTERIM, False, False),
+    ],
+)  # fmt: skip
+@given(borders=st.lists(st.integers(0, 400), max_size=12))
+def test_an_answer_is_complete_at_its_last_byte_where_its_framing_says_so(
+    wire: bytes, bodiless: bool, complete: bool, borders: list[int]
+) -> None:  # fmt: skip
+    deframer, seen = Deframer(bodiless=bodiless), []
+    for piece in _cut(wire, borders):
+        deframer.feed(piece)
+        seen.append(deframer.complete)
+    assert (seen[-1] if seen else False) == complete
+    assert not any(seen[:-1])

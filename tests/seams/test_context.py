@@ -117,6 +117,19 @@ with ThreadPoolExecutor(2) as pool:
     assert found == {str(number): f"0/e{number + 1}" for number in range(8)}
 
 
+def test_a_thread_that_is_started_after_a_pool_has_the_same_number_however_many_workers_the_pool_had(
+    tmp_path: Path,
+) -> None:
+    found = said(tmp_path, """
+def work(name):
+    said[name] = here()
+with ThreadPoolExecutor(8) as pool:
+    list(pool.map(time.sleep, [0.01] * 5))
+thread = threading.Thread(target=work, args=("thread",)); thread.start(); thread.join()
+""")  # fmt: skip
+    assert found == {"thread": "0/t1"}
+
+
 def test_work_handed_from_a_task_to_a_thread_keeps_the_task_as_its_parent(tmp_path: Path) -> None:
     found = said(tmp_path, """
 def work(name):

@@ -28,9 +28,9 @@ def detail(effect: Effect, *, mask: Mask) -> dict[str, Any]:
         "answer": _answer(effect, mask),
         "credentials": [name for name, _ in (*effect.tags, *effect.response_tags)],
         "chunks": [
-            {"bytes": len(arrival.data), "ms": round((arrival.at_ns - effect.at_ns) / 1e6, 3), "stream": arrival.stream}
+            {"bytes": len(arrival.body), "ms": round((arrival.at_ns - effect.at_ns) / 1e6, 3), "stream": arrival.stream}
             for arrival in effect.arrivals
-            if arrival.kind == "chunk"
+            if arrival.kind == "chunk" or (arrival.kind == "wire" and arrival.body)
         ],
     }
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from tachograph.comparison.headers import significant
 from tachograph.formats.credentials import redact_headers, redact_url
-from tachograph.model.effect import WIRE
+from tachograph.model.effect import MOVE, WIRE
 from tachograph.replay.played import Played
 from tachograph.seams import context
-from tachograph.seams.port import FAILED_AT
+from tachograph.seams.port import FAILED_AT, SEND_FAILED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Connections:
         self._playback = playback
         # Most runs have none, and then a connection costs one look-up, however many effects wait.
         self._failures = {(one.library, one.url, one.path) for one in effects if failed_at(one)}
+        self._unsent = {(one.library, one.method, one.url) for one in effects if not one.body_complete}
 
     def ask(self, library: str, url: str) -> tuple[Played, bytes] | None:
         """Return the failure that was recorded of the connection made next there, and where it failed, or None."""
@@ -56,6 +57,20 @@ class Connections:
         with self._playback.ledger:
             return _next_failure(self._playback.left(), library, url, path) is not None
 
+    def stops(self, library: str, method: str, url: str, headers: Headers, parts: list[bytes]) -> bool:
+        """Say whether sending such a request failed when so much of its body had been handed over."""
+        begun = library, method, redact_url(url)[0]
+        if begun not in self._unsent:
+            return False
+        wanted, body = significant(redact_headers(headers)[0]), b"".join(parts)
+        with self._playback.ledger:
+            alike = [one for one in self._playback.left() if (one.library, one.method, one.url) == begun]
+        return any(
+            one.body == body and _send_failed(one) and significant(one.headers) == wanted
+            for one in alike
+            if not one.body_complete
+        )
+
     def foresee(self, library: str, method: str, url: str, headers: Headers) -> tuple[list[bytes], bool]:
         """Return what was read before a request with this head was sent whole, and whether it ever was."""
         path, wanted = context.here().path, significant(redact_headers(headers)[0])
@@ -70,6 +85,10 @@ class Connections:
         if not effect.body_complete:
             return [arrival.data for arrival in arrived], False
         return [arrival.data for arrival in arrived if arrival.at_ns < effect.sent_at_ns], True
+
+
+def _send_failed(effect: Effect) -> bool:
+    return any(one.kind == MOVE and one.data.startswith(SEND_FAILED) for one in effect.arrivals)
 
 
 def _next_failure(free: list[Effect], library: str, url: str, path: str) -> Effect | None:

@@ -86,6 +86,18 @@ class Played:
         self._at += 1
         return Given(self._playback, self._effect, _KINDS[arrival.kind], arrival.data, self._effect.ended)
 
+    def send_fault(self) -> BaseException | None:
+        """Return the error that sending the request raised, if that comes next."""
+        arrivals, at = self._effect.arrivals, self._at
+        if at >= len(arrivals) or arrivals[at].kind != "move" or not arrivals[at].data.startswith(port.SEND_FAILED):
+            return None
+        moved = self.wait()
+        fault = values.decode(moved.data[len(port.SEND_FAILED) :])
+        if not isinstance(fault, BaseException):
+            self._playback.unrestorable(self._effect, repr(fault))
+        assert isinstance(fault, BaseException)
+        return fault
+
     def close(self) -> None:
         """The program wants no more of it: if the recording went on, that is reported as read less."""
         self._playback.closed(self._effect, self._at)

@@ -119,7 +119,9 @@ def _patch_threads(module: ModuleType) -> None:
     start, bootstrap = thread.start, thread._bootstrap_inner
 
     def start_here(self: Any) -> None:
-        self._tachograph = here().child("t"), decision.get(), enclosing.get()
+        # How many workers a pool starts hangs on how fast they are: they must not move the numbers of other threads.
+        works = getattr(getattr(self, "_target", None), "__module__", "") == "concurrent.futures.thread"
+        self._tachograph = here().child("w" if works else "t"), decision.get(), enclosing.get()
         start(self)
 
     def run_there(self: Any) -> None:

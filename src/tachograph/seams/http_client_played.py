@@ -82,6 +82,7 @@ class PlayedSocket(Tapped):
                 self._ask()
         if self._sending.foreign:
             self._refuse("socket.connect")
+        self._stop()
 
     def send(self, data: Any, *_: Any) -> int:
         """Take all of it."""
@@ -91,6 +92,18 @@ class PlayedSocket(Tapped):
     def sendmsg(self, buffers: Any, *_: Any) -> int:
         """Take all of them."""
         return self.send(b"".join(map(as_bytes, buffers)))
+
+    def _stop(self) -> None:
+        """Fail where sending failed: behind the same bytes, with the same error."""
+        begun, listener = self._begun, port.current
+        if begun is not None and self._answer is None and listener is not None and listener.answers:
+            url = begun.url(self._endpoint)
+            if not listener.connections.stops(LIBRARY, begun.method, url, begun.headers, self._parts):
+                return
+            self._ask()
+        fault = None if self._answer is None else self._answer.send_fault()
+        if fault is not None:
+            raise fault
 
     def _ask(self) -> None:
         listener: Any = port.current

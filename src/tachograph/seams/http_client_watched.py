@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import socket
 
+from tachograph.formats import values
 from tachograph.formats.wire import Deframer
 from tachograph.seams import port
 from tachograph.seams.http_client_sent import Sending
@@ -54,7 +55,7 @@ class WatchedSocket(Tapped):
         try:
             return self._inner.sendall(data, *args)
         except BaseException as fault:
-            self._fault = fault
+            self._stopped(fault)
             raise
 
     def send(self, data: Any, *args: Any) -> Any:
@@ -69,6 +70,12 @@ class WatchedSocket(Tapped):
         sent = self._inner.sendmsg(parts, *args)
         self._goes(b"".join(map(as_bytes, parts))[:sent])
         return sent
+
+    def _stopped(self, fault: BaseException) -> None:
+        """A send failed. An answer may have come before, and the client may read it."""
+        self._fault = fault
+        if self._exchange is not None and isinstance(fault, OSError):
+            self._exchange.move(port.SEND_FAILED + values.encode(fault))
 
     def _goes(self, data: bytes) -> None:
         listener = port.current

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
             """What one read of the socket returned is about to be given to the program, head and framing included."""
 
         def move(self, what: bytes) -> None:
-            """The program's reader moves: it waits for more, or takes what is there."""
+            """The program moves: its reader waits, or takes what is there; or its writer fails (SEND_FAILED)."""
 
         def end(self, how: str, error: BaseException | None = None) -> None:
             """The effect ended so; later calls change nothing."""
@@ -81,6 +81,9 @@ if TYPE_CHECKING:
 
         async def wait_async(self) -> Arrival:
             """The same, for a coroutine."""
+
+        def send_fault(self) -> BaseException | None:
+            """The error that sending raised, if that comes next."""
 
         def close(self) -> None:
             """The program wants no more of it."""
@@ -137,6 +140,9 @@ if TYPE_CHECKING:
 
         def refuses(self, library: str, url: str) -> bool:
             """Whether the connection made next there failed; nothing is consumed."""
+
+        def stops(self, library: str, method: str, url: str, headers: Headers, parts: list[bytes]) -> bool:
+            """Whether sending the request of this head failed when so much of its body had been handed over."""
 
         def foresee(self, library: str, method: str, url: str, headers: Headers) -> tuple[list[bytes], bool]:
             """What was read before the request of this head was sent whole, and whether it ever was."""
@@ -206,6 +212,9 @@ FAILED_AT = b"failed-at"
 """The one header of a `CONNECT` effect that stands for a connection that was not made."""
 DIAL, LATER, BEHIND = b"dial", b"later", b"behind"
 """Where it failed: reaching the other side; what the client did then (a tunnel, TLS); that, behind a proxy reached."""
+
+SEND_FAILED = b"send\0"
+"""What a `move` begins with that says that a send of the request raised; the encoded error follows."""
 
 MISSING = object()
 
