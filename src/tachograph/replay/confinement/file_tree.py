@@ -134,6 +134,8 @@ class _Builder:
                 try:
                     self._place(entry, self._seen.found[entry])
                 except OSError:
+                    if entry == "/proc":  # a container hides parts of it, and so lets nobody make a new one
+                        raise
                     self.tree.read_only.append(entry)
         self.tree.remade[path] = frozenset(os.listdir(new))
         _like(new, self._seen.found[path])
