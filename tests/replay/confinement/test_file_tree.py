@@ -120,7 +120,7 @@ def test_sockets_of_the_machine_lead_nowhere_and_those_of_the_world_lead_somewhe
 def test_shared_memory_of_the_machine_is_not_shared(user: int | None) -> None:
     with open(f"/dev/shm/tachograph-{os.getpid()}", "w+b") as file:
         os.chmod(file.name, 0o666)
-        os.chown(file.name, -1 if user is None else user, -1)
+        os.chown(file.name, *((-1, -1) if user is None else (user, user)))
         try:
             file.write(b"before")
             file.flush()

@@ -136,8 +136,9 @@ def test_processes_of_the_machine_are_not_there(user: int | None) -> None:
 def test_standard_streams_that_are_closed_stay_closed(user: int | None) -> None:
     source = "import os, sys; sys.exit(sum(1 << n for n in range(3) if os.path.lexists(f'/proc/self/fd/{n}')))"
     kinds = StreamKinds("closed", "closed", "closed")
-    # The folder's own descriptor is not looked at: each number is asked for by itself.
-    assert python(source, user=user, kinds=kinds).ending.exit_code == 0
+    closed = python(source, user=user, kinds=kinds)
+    assert closed.ending == Ending(0)
+    assert [said["way"] for said in closed.of(fr.CONFINED)] == ["namespaces"]
 
 
 def test_a_way_that_fails_has_started_nothing_and_says_why(user: int | None) -> None:

@@ -18,7 +18,7 @@ import os
 import signal
 import socket
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from tachograph.formats import frame as fr
 from tachograph.replay.confinement import namespaces
@@ -71,6 +71,7 @@ class World:
         self._lead(ours, pid, problem)
 
     def _lead(self, ours: socket.socket, founder: int, problem: int) -> None:
+        """Serve the founder until the program is let go, then wait for its end. Raises Failed before that."""
         while True:
             data, credentials, _, _ = ours.recvmsg(4096, socket.CMSG_SPACE(12))
             letter, rest = data[:1], data[1:]
@@ -81,15 +82,24 @@ class World:
                 ours.close()
                 raise Failed(rest.decode("utf-8", "replace"))
             elif letter == b"P":
-                pid = struct.unpack("iii", credentials[0][2])[0]
-                os.write(problem, PROBLEM.pack(pid, STARTED_AS))
-                os.close(problem)
-                os.closerange(0, 3)  # the program's streams: their end is its end
-                os.waitpid(founder, 0)
-            elif letter == b"S":
-                end_like(int.from_bytes(rest, "little"))
-            else:  # the warden is gone, and with it the world
+                _wait_for_end(ours, founder, problem, struct.unpack("iii", credentials[0][2])[0])
+            else:  # the founder is gone, and with it the world
                 end_like(signal.SIGKILL)
+
+
+def _wait_for_end(ours: socket.socket, founder: int, problem: int, program: int) -> NoReturn:
+    """End as the program does. Whatever goes wrong, no other way is tried once it runs."""
+    status = int(signal.SIGKILL)
+    try:
+        os.write(problem, PROBLEM.pack(program, STARTED_AS))
+        os.close(problem)
+        os.closerange(0, 3)  # the program's streams: their end is its end
+        os.waitpid(founder, 0)
+        data = ours.recv(16)
+        if data[:1] == b"S":
+            status = int.from_bytes(data[1:], "little")
+    finally:
+        end_like(status)
 
 
 def _occupy_closed_streams() -> None:
