@@ -30,6 +30,8 @@ _MOST_LEVELS = 16  # of tuples in tuples in a draw; a seam packs one
 RUN, PROCESS, PATH, SITE, STREAM, ENDED, NOTE, DRAWS, ABOUT = 1, 2, 3, 4, 5, 6, 7, 8, 9
 # An effect over HTTP, and the answers of every effect:
 CALL, BODY, SENT, HEAD, CHUNK, END, WIRE, MOVE = 16, 17, 18, 19, 20, 21, 22, 23
+# Files: what stood at a path before the run's first write and after it, and what the program only read:
+FILE_BEFORE, FILE_AFTER, FILE_PART, FILES_READ = 24, 25, 26, 27
 # Effects and facts that the program declares:
 ENTER, LEAVE, OPEN, CLOSE, OUTPUT, CONFIGURE, FAIL, OBSERVE = 32, 33, 34, 35, 36, 37, 38, 39
 # A program that was started:
@@ -41,7 +43,8 @@ CONFINED, WRITTEN = 73, 74
 NAMES = {
     RUN: "run", PROCESS: "process", PATH: "path", SITE: "site", STREAM: "stream", ENDED: "ended", NOTE: "note",
     DRAWS: "draws", ABOUT: "about", CALL: "call", BODY: "body", SENT: "sent", HEAD: "head", CHUNK: "chunk",
-    END: "end", WIRE: "wire", MOVE: "move", ENTER: "enter", LEAVE: "leave", OPEN: "open", CLOSE: "close",
+    END: "end", WIRE: "wire", MOVE: "move", FILE_BEFORE: "file_before", FILE_AFTER: "file_after",
+    FILE_PART: "file_part", FILES_READ: "files_read", ENTER: "enter", LEAVE: "leave", OPEN: "open", CLOSE: "close",
     OUTPUT: "output",
     CONFIGURE: "configure", FAIL: "fail", OBSERVE: "observe", SPAWN: "spawn", EXITED: "exited", READY: "ready",
     SERVED: "served", MISS: "miss", ATTEMPT: "attempt", DRIFT: "drift", UNORDERED: "unordered", SPENT: "spent",

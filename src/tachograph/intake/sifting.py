@@ -15,12 +15,14 @@ from typing import Any
 from tachograph.errors import FormatError
 from tachograph.formats import frame as fr
 from tachograph.formats import values
+from tachograph.formats.file_state import read_state
 from tachograph.model.identity import is_id
 
 _TIMES: dict[str, Any] = {"startedAt": int, "monotonicNs": int}
 _SAYS: dict[int, dict[str, Any]] = {
     fr.RUN: {"argv": list, **_TIMES},
     fr.PROCESS: _TIMES,
+    fr.FILES_READ: {},
     fr.NOTE: {"what": str, "detail": str},
     fr.ENDED: {},
     fr.OPEN: {"id": str},
@@ -50,6 +52,10 @@ def sift(data: bytes) -> fr.Frame:
             raise FormatError("an open frame names no decision")
     elif kind == fr.STREAM and frame.flags not in (0, 1, 2):
         raise FormatError(f"a stream frame of stream {frame.flags}")
+    elif kind in (fr.FILE_BEFORE, fr.FILE_AFTER):
+        read_state(frame.payload)
+    elif kind == fr.FILE_PART:
+        fr.unpack_fields(frame.payload)
     elif kind == fr.PATH:
         _text(frame.payload)
     elif kind == fr.SITE and len(fr.unpack_fields(frame.payload)[0]) != 4:
