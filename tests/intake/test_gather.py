@@ -216,9 +216,8 @@ def test_an_effect_that_lost_the_one_around_it_stands_alone_and_it_is_said() -> 
 def test_a_frame_that_does_not_parse_is_left_out_and_named() -> None:
     one = Process("0")
     one.call(1, at=7 * SECOND)
-    reading = one.reading()
-    reading.frames.insert(3, b"short")
-    gathered = gather([reading])
+    frames = one.reading().frames
+    gathered = gather([Reading(b"", [*frames[:3], b"short", *frames[3:]], [], gap=False)])
     assert len(effects_of(gathered.frames).effects) == 1
     assert any("does not parse" in word for word in gathered.damage)
 
@@ -245,3 +244,23 @@ def test_a_spool_that_failed_is_named() -> None:
     one = Process("0")
     reading = Reading(b"", one.reading().frames, [], gap=True)
     assert any("a write failed" in word for word in gather([reading]).damage)
+
+
+@given(st.lists(st.integers(3, 12), max_size=4), st.lists(st.integers(3, 12), max_size=4))
+def test_what_was_numbered_at_a_sealing_keeps_its_numbers_whatever_comes_behind(
+    first: list[int], second: list[int]
+) -> None:
+    processes = busy()
+    readings = [process.reading() for process in processes]
+    counts = [(sorted(first), sorted(second))[which] for which in (0, 1)]
+    steps = [
+        {0: counts[0][at] if at < len(counts[0]) else 99, 1: counts[1][at] if at < len(counts[1]) else 99}
+        for at in range(max(map(len, counts)))
+    ]
+    for known in range(len(steps)):
+        read_then = [
+            Reading(b"", reading.frames[: steps[known][place]], [], gap=False) for place, reading in enumerate(readings)
+        ]
+        then = gather(read_then, epochs=steps[: known + 1]).frames
+        now = gather(readings, epochs=steps[: known + 1]).frames
+        assert [frame.written() for frame in now][: len(then)] == [frame.written() for frame in then]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tachograph.errors import DamagedStore, NotFound
-from tachograph.store.entry import Compression, Source, pack
+from tachograph.store.entry import RUN, Compression, Source, pack
 from tachograph.store.journal import START, Exchanged, Journal, _chained
 from tachograph.store.records import head
 from tachograph.store.segments import Place
@@ -253,10 +253,12 @@ def test_it_knows_which_frames_are_sealed_and_how_far_segments_are_vouched_for(t
     journal = Journal(str(tmp_path))
     assert journal.sources([]) == set()
     spool = entry(2).sources[0].spool
-    assert journal.sources([spool, "other"]) == {Source(spool, 20, 29), Source(spool, 30, 39)}
+    assert journal.sources([spool, "other"]) == set(), "decisions of a run that goes on end none of its files"
     assert journal.vouched() == {"ab" * 16: 4}
     writer = Journal(str(tmp_path), write=True)
-    writer.append_batch([entry(5, Place("cd" * 16, 0))])
+    whole = replace(entry(3), kind=RUN, decision=entry(3).run)
+    writer.append_batch([whole, entry(5, Place("cd" * 16, 0))])
+    assert journal.sources([spool, "other"]) == {Source(spool, 30, 39)}
     assert journal.vouched() == {"ab" * 16: 4, "cd" * 16: 1}
 
 

@@ -4,6 +4,10 @@ Each process numbers its own effects, paths, sites and decisions. Here they get 
 by start order, paths and sites by what they say. Times become nanoseconds since the run began and strictly increasing
 (two frames of one nanosecond keep the order of their files), so that a frame's time is its place in the run.
 
+Decisions of a run that still goes on are sealed before it ends, with numbers that must hold for ever. So what had been
+read at such a moment (an *epoch*: so many records of each file) comes before everything that was read later, whatever
+its time: a prefix of the run is numbered the same however much is added behind it.
+
 Nothing is invented, and a lost record takes no other with it that can stand alone: a frame whose effect never started
 is left out, one whose path, call site or outer effect was lost stands without; each is counted in `damage`.
 """
@@ -19,7 +23,7 @@ from tachograph.formats import values
 from tachograph.intake.sifting import sift
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tachograph.store.spool import Reading
 
@@ -37,6 +41,7 @@ class Gathered:
     tails: list[str] = field(
         default_factory=list
     )  # processes whose last frame is missing, and when they were last heard
+    bounds: list[int] = field(default_factory=list)  # per epoch: the time of its last frame, -1 where it has none
 
 
 @dataclass
@@ -47,11 +52,17 @@ class _Process:
     monotonic_ns: int
     paths: dict[int, str]
     sites: dict[int, bytes]
+    numbers: list[int] = field(default_factory=list)
     name: str = "?"
 
 
-def gather(readings: Sequence[Reading], *, unreadable: Sequence[str] = ()) -> Gathered:
-    """Merge what could be read of a run's spool files. `unreadable` names the files that could not be read at all."""
+def gather(
+    readings: Sequence[Reading], *, unreadable: Sequence[str] = (), epochs: Sequence[Mapping[int, int]] = ()
+) -> Gathered:  # fmt: skip
+    """Merge what could be read of a run's spool files. `unreadable` names the files that could not be read at all.
+
+    `epochs` says, for each earlier sealing, how many records of each reading (by its place) had been read by then.
+    """
     damage = [word for reading in readings for word in reading.damage] + list(unreadable)
     damage += ["recording stopped before the program did: a write failed" for reading in readings if reading.gap]
     processes = [_process(order, reading, damage) for order, reading in enumerate(readings)]
@@ -59,19 +70,33 @@ def gather(readings: Sequence[Reading], *, unreadable: Sequence[str] = ()) -> Ga
     known = sorted((process.monotonic_ns, process.began_ns) for process in processes if process.began_ns)
     zero, began = known[0] if known else (0, 0)
     ordered = sorted(
-        ((frame, process) for process in processes for frame in process.frames),
-        key=lambda pair: (pair[0].at_ns, pair[1].order),
+        (
+            (_epoch(epochs, process.order, number), frame.at_ns, process.order, number, frame, process)
+            for process in processes
+            for number, frame in zip(process.numbers, process.frames, strict=True)
+        ),
+        key=lambda one: one[:4],
     )
-    result = _Numbering(zero).renumber(ordered, damage)
+    result = _Numbering(zero).renumber([(one[0], one[4], one[5]) for one in ordered], damage)
     tails = [tail for process in processes if (tail := _tail(process, zero)) is not None]
-    return Gathered(result.frames, began, result.decisions, damage, tails)
+    bounds = [result.bounds.get(epoch, -1) for epoch in range(len(epochs))]
+    return Gathered(result.frames, began, result.decisions, damage, tails, bounds)
+
+
+def _epoch(epochs: Sequence[Mapping[int, int]], order: int, number: int) -> int:
+    for place, read in enumerate(epochs):
+        if number < read.get(order, 0):
+            return place
+    return len(epochs)
 
 
 def _process(order: int, reading: Reading, damage: list[str]) -> _Process:
     frames: list[fr.Frame] = []
-    for number, data in enumerate(reading.frames):
+    numbers: list[int] = []
+    for number, data in zip(reading.numbers, reading.frames, strict=True):
         try:
             frames.append(sift(data))
+            numbers.append(number)
         except FormatError as fault:
             damage.append(f"frame {number} of a spool file does not parse: {fault}")
     began = monotonic = 0
@@ -84,7 +109,7 @@ def _process(order: int, reading: Reading, damage: list[str]) -> _Process:
             break
     paths = {f.path: f.payload.decode() for f in frames if f.kind == fr.PATH}
     sites = {f.effect: f.payload for f in frames if f.kind == fr.SITE}
-    return _Process(order, frames, began, monotonic, paths, sites, name)
+    return _Process(order, frames, began, monotonic, paths, sites, numbers, name)
 
 
 def _tail(process: _Process, zero_ns: int) -> str | None:
@@ -110,12 +135,14 @@ class _Numbering:
         self._minted: set[str] = set()
         self._lost: list[str] = []
         self.frames: list[fr.Frame] = []
+        self.bounds: dict[int, int] = {}
         self.decisions: dict[int, str] = {}
 
-    def renumber(self, ordered: list[tuple[fr.Frame, _Process]], damage: list[str]) -> _Numbering:
-        for frame, process in ordered:
+    def renumber(self, ordered: list[tuple[int, fr.Frame, _Process]], damage: list[str]) -> _Numbering:
+        for epoch, frame, process in ordered:
             if frame.kind not in (fr.PATH, fr.SITE):
                 self._one(frame, process)
+                self.bounds[epoch] = self._last
         damage += self._lost
         return self
 

@@ -63,6 +63,18 @@ def split(run_id: str, gathered: Gathered) -> list[Log]:
     return logs
 
 
+def later_than(log: Log, at_ns: int) -> Log | None:
+    """Return a log of only those of its frames that stand later in the run, None where there are none."""
+    frames = fr.read_log(log.data)
+    named = [frame for frame in frames if frame.kind in (fr.PATH, fr.SITE)]
+    rest = [f for f in frames if f.at_ns > at_ns and f.kind not in (fr.PATH, fr.SITE, fr.ABOUT)]
+    if not rest:
+        return None
+    about = next(frame for frame in frames if frame.kind == fr.ABOUT)
+    data, cuts = fr.write_log([about, *_used(named, rest), *rest])
+    return Log(log.run_id, log.decision_id, data, cuts, log.number, log.opened)
+
+
 def _decision_id(run_id: str, number: int, facts: dict[str, Any], *, whole: bool) -> str | None:
     if number == 0:
         return with_prefix(run_id, "dec") if whole else None

@@ -5,6 +5,7 @@ wrapped keys to the key table, fsync; (c) journal records, fsync: *now sealed*; 
 position in the same transaction; (g) the spool file's key, then the file. Starting up redoes (f) and (g) from the
 journal, so a crash between any two steps loses nothing and seals nothing twice: a run's decisions come first in a batch
 and the run's own record last, with the names of the spool files it was made from; whatever the journal has is left out.
+Decisions that end while their run goes on are sealed meanwhile (`intake.early`).
 
 The signature (c), log (d) and checkpoint (e) are not made yet; their places in the journal's records are there.
 """
@@ -20,13 +21,13 @@ from tachograph.canonical import canonical
 from tachograph.errors import FormatError, NotFound, Refused
 from tachograph.formats import frame as fr
 from tachograph.formats.effect_log import read_effect_log
-from tachograph.intake import waiting
+from tachograph.intake import early, waiting
 from tachograph.intake.gather import NOTHING_KEPT, gather
 from tachograph.intake.logs import Log, split
 from tachograph.intake.masking import Credentials
 from tachograph.intake.skeleton import Outline, outline
 from tachograph.model.identity import minted_at_ms, with_prefix
-from tachograph.store.catalogue import Catalogue, Query
+from tachograph.store.catalogue import Catalogue, Query, Row
 from tachograph.store.disk import DISK, Disk
 from tachograph.store.domains import DEFAULT_TENANT, Domain, tag
 from tachograph.store.entry import CAPTURE, RUN, Entry, Source
@@ -35,7 +36,7 @@ from tachograph.store.keyring import Keyring
 from tachograph.store.keytable import KEY_SIZE, SECRET, KeyTable
 from tachograph.store.location import StoreFolder
 from tachograph.store.lock import SealerLock
-from tachograph.store.segments import ContentStore
+from tachograph.store.segments import ContentStore, Place
 from tachograph.store.spool import destroy
 from tachograph.store.summary import Summary, seal_title
 
@@ -84,19 +85,18 @@ class Sealer:
         return self._catalogue.rebuild(self._journal)
 
     def take_in(self) -> list[str]:
-        """Seal every run whose processes have ended; return the ids of the decisions sealed now.
+        """Seal every run whose processes have ended, and what decisions of the others have; return their ids.
 
         A run whose frames make no sense stays in the spool, is named in `left`, and keeps no other run waiting. Raises
         OSError where a write or fsync failed: what was not sealed is still in the spool.
         """
         sealed: list[str] = []
         for run in waiting.runs(self._folder.spool):
-            if not run.is_live:
-                try:
-                    sealed += self._take_in(run)
-                except (FormatError, Refused, LookupError, TypeError, ValueError, AttributeError) as fault:
-                    self._content.discard()
-                    self.left.append(f"{run.run_id} stays in the spool: {type(fault).__name__}: {fault}")
+            try:
+                sealed += self._take_early(run) if run.is_live else self._take_in(run)
+            except (FormatError, Refused, LookupError, TypeError, ValueError, AttributeError) as fault:
+                self._content.discard()
+                self.left.append(f"{run.run_id} stays in the spool: {type(fault).__name__}: {fault}")
         return sealed
 
     def _take_in(self, run: waiting.Run) -> list[str]:
@@ -104,30 +104,55 @@ class Sealer:
         spooled = waiting.read_run(run, private=self._keyring.intake)
         if not spooled.readings:
             return []  # nothing of it can be read: named by `doctor`, kept where it is
-        gathered = gather(spooled.readings, unreadable=spooled.unreadable)
+        rows = self._rows(run.run_id)
+        known = early.progress(rows, self._journal)
+        stems = [waiting.stem(path) for path in spooled.read]
+        epochs = known.of_readings(stems)
+        gathered = gather(spooled.readings, unreadable=spooled.unreadable, epochs=epochs)
         gathered.began_ns = gathered.began_ns or minted_at_ms(run.run_id) * 1_000_000  # killed before it could say
         gathered.tails += [NOTHING_KEPT for _ in spooled.empty]
         if run.apart_from:
             gathered.tails.append(f"sealed apart from {run.apart_from}, whose other processes had ended")
         gathered.frames.extend(waiting.marked(run, after_ns=gathered.frames[-1].at_ns if gathered.frames else 0))
         logs = split(run.run_id, gathered)
-        known = {row.decision for row in self._catalogue.rows(Query(run=run.run_id, limit=MOST))}
-        sources = tuple(
-            Source(waiting.stem(path), 0, max(0, len(reading.frames) - 1))
-            for path, reading in zip(spooled.read, spooled.readings, strict=True)
-        )
+        read = early.sources_of(spooled)
+        named = {source.spool for source in read}
+        sources = (*read, *(Source(stem, 0, 0) for stem in stems if stem not in named))
         run_facts = facts_of_run(logs[0])
-        entries: list[Entry] = []
-        for log in [*logs[1:], logs[0]]:  # the run's own record last: it says that the run is whole
-            if (log.decision_id or run.run_id) not in known:
-                entries.append(self._entry(log, sources if log.is_run else (), run_facts))
+        left = [log for log in logs[1:] if log.decision_id not in known.sealed]
+        # Where a part was sealed before, the first record says how far this batch had read: see `early.progress`.
+        entries = [self._entry(log, read if epochs and log is left[0] else (), run_facts) for log in left]
+        if (logs[0].decision_id or run.run_id) not in known.sealed:  # last: it says that the run is whole
+            more = tuple(self._append(log) for log in early.late(logs[1:], gathered, known))
+            own = self._entry(logs[0], sources, run_facts)
+            entries.append(replace(own, places=(*own.places, *more)))
+        self._seal(entries)
+        self._close_segments(entries, [place for row in rows if _ends_with_run(row) for place in row.places])
+        self._destroy([*spooled.read, *run.markers])
+        return [entry.decision for entry in entries if entry.kind == CAPTURE]
+
+    def _take_early(self, run: waiting.Run) -> list[str]:
+        if early.is_too_large(run):
+            self.left.append(f"{run.run_id} still runs and has recorded much: its decisions are sealed when it ends")
+            return []
+        known = early.progress(self._rows(run.run_id), self._journal)
+        spooled, gathered = early.gathered_so_far(run, private=self._keyring.intake, known=known)
+        logs = early.ended_decisions(run, gathered, known)
+        if not logs:
+            return []
+        sources, run_facts = early.sources_of(spooled), facts_of_run(logs[0])
+        entries = [self._entry(log, sources if log is logs[1] else (), run_facts) for log in logs[1:]]
+        self._seal(entries)
+        return [entry.decision for entry in entries]
+
+    def _seal(self, entries: list[Entry]) -> None:
         if entries:
             self._content.commit()
             self._journal.append_batch(entries)
             self._catalogue.catch_up(self._journal)
-        self._close_segments(entries)
-        self._destroy([*spooled.read, *run.markers])
-        return [entry.decision for entry in entries if entry.kind == CAPTURE]
+
+    def _rows(self, run_id: str) -> list[Row]:
+        return self._catalogue.rows(Query(run=run_id, limit=MOST))[::-1]
 
     def _not_sealed(self, run: waiting.Run) -> waiting.Run:
         """Return what of a run is not in the journal yet, the rest destroyed: a crash came between sealing and that.
@@ -157,18 +182,16 @@ class Sealer:
             return False
         return True
 
+    def _append(self, log: Log) -> Place:
+        return self._content.append(_domain(log).id(self._keyring.tag), log.data, log.cuts)
+
     def _entry(self, log: Log, sources: tuple[Source, ...], run_facts: dict[str, Any]) -> Entry:
         tag_key = self._keyring.tag
         opened = log.opened
-        tenant = opened.get("tenant") or DEFAULT_TENANT
-        if log.decision_id is None:
-            domain = Domain.of_run(tenant, run=log.run_id)
-        else:
-            subject, session = opened.get("user") or "", opened.get("session") or ""
-            domain = Domain.of_session(tenant, subject=str(subject), session=str(session), run=log.run_id)
-        domain_id = domain.id(tag_key)
+        tenant = _tenant(log)
+        domain_id = _domain(log).id(tag_key)
         name = log.decision_id or log.run_id
-        place = self._content.append(domain_id, log.data, log.cuts)
+        place = self._append(log)
         secret = os.urandom(KEY_SIZE)
         self._keys.add(SECRET, name.encode(), domain_id, secret)
         if log.decision_id is None:
@@ -207,15 +230,32 @@ class Sealer:
             title=seal_title(secret, name, masking.masked_text(seen.title)),
         )
 
-    def _close_segments(self, entries: Iterable[Entry]) -> None:
-        """Seal the segments that take no more: full ones, and those of a run, whose domain ends with it."""
-        segments = {place.segment for entry in entries if _ends_with_run(entry) for place in entry.places}
+    def _close_segments(self, entries: Iterable[Entry], before: Iterable[Place]) -> None:
+        """Seal the segments that take no more: full ones, and those of a run, whose domain ends with it.
+
+        `before` are the places of what was sealed of the run while it went on.
+        """
+        segments = {entry.places[0].segment for entry in entries if _ends_with_run(entry)}
+        segments |= {place.segment for place in before}
         for segment in sorted(segments | set(self._content.full_segments())):
             self._content.seal(segment)
 
 
-def _ends_with_run(entry: Entry) -> bool:
-    return entry.kind == RUN or (entry.summary.user_tag is None and entry.summary.session_tag is None)
+def _ends_with_run(entry: Entry | Row) -> bool:
+    if isinstance(entry, Entry) and entry.kind == RUN:
+        return True
+    return entry.summary.user_tag is None and entry.summary.session_tag is None
+
+
+def _tenant(log: Log) -> str:
+    return log.opened.get("tenant") or DEFAULT_TENANT
+
+
+def _domain(log: Log) -> Domain:
+    if log.decision_id is None:
+        return Domain.of_run(_tenant(log), run=log.run_id)
+    subject, session = log.opened.get("user") or "", log.opened.get("session") or ""
+    return Domain.of_session(_tenant(log), subject=str(subject), session=str(session), run=log.run_id)
 
 
 def _no_summary(log: Log) -> Summary:

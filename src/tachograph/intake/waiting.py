@@ -73,15 +73,15 @@ def apart(run: Run, files: Sequence[str]) -> Run:
     return Run(run_id, list(files), run.markers, apart_from=run.run_id)
 
 
-def read_run(run: Run, *, private: bytes) -> Spooled:
-    """Read every file of a run with intake's private key."""
+def read_run(run: Run, *, private: bytes, growing: bool = False) -> Spooled:
+    """Read every file of a run with intake's private key. `growing`: its processes may be writing right now."""
     readings, unreadable, read, empty = [], [], [], []
     for path in run.files:
         if os.path.getsize(path) < HEADER_SIZE:
             empty.append(path)  # its process was killed before it wrote anything, or makes it just now
             continue
         try:
-            readings.append(read_spool(path, private=private))
+            readings.append(read_spool(path, private=private, growing=growing))
             read.append(path)
         except DamagedStore as fault:
             unreadable.append(str(fault))

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from tachograph.errors import DamagedStore, KeyMissing, NotFound, Refused, StoreLocked, TachographError, UsageError
 from tachograph.formats.answers import DecisionRow, DiffAnswer, DoctorAnswer, ReplayAnswer, ShowAnswer
 from tachograph.formats.effect_log import read_effect_log
+from tachograph.intake import early
 from tachograph.intake.masking import Credentials
 from tachograph.intake.reading import Captured
 from tachograph.intake.sealing import Sealer
@@ -57,7 +58,9 @@ class Store:
         return Path(self._folder.path)
 
     def take_in(self) -> list[str]:
-        """Seal the runs that wait in the spool and whose processes have ended; return the decisions sealed now.
+        """Seal what waits in the spool: the runs that have ended, and of the others the decisions that have.
+
+        Returns the ids of the decisions sealed now.
 
         A store that cannot be written, or whose sealer is at work, is left as it is. Raises DamagedStore, OSError.
         """
@@ -199,6 +202,7 @@ class _Opened:
     """A store's parts, opened to be read."""
 
     def __init__(self, folder: Any, keyring: Any) -> None:
+        self._spool, self._keyring = folder.spool, keyring
         self._journal = Journal(folder.journal)
         self.catalogue = Index(folder.path, self._journal)
         self._keys = KeyTable(folder.path, keyring)
@@ -249,15 +253,30 @@ class _Opened:
                 logs.append(self._content.read(place))
             except DamagedStore as fault:
                 raise DamagedStore(f"{name} cannot be read: {fault}") from fault
-        number = 0 if len(places) == 1 else self._number(row, logs)
-        return Captured(row.decision, row.run, number, logs)
+        if _is_its_run(row):
+            return Captured(row.decision, row.run, 0, logs)
+        state = "sealed"
+        try:
+            self._journal.find(row.run)
+        except NotFound:  # the run goes on: what belongs to it alone is in the spool
+            known = early.progress(self._rows(row), self._journal)
+            logs.append(early.own_log(self._spool, row.run, private=self._keyring.intake, known=known))
+            state = "running"
+        return Captured(row.decision, row.run, self._number(row, logs), logs, state=state)
+
+    def _rows(self, row: Row) -> list[Row]:
+        return self.catalogue.rows(Query(run=row.run, limit=1_000_000))[::-1]
 
     def _places(self, row: Row) -> Iterator[tuple[str, Place]]:
-        for one in reversed(self.catalogue.rows(Query(run=row.run, limit=1_000_000))):
+        for one in self._rows(row):
             for place in one.places:
                 yield one.decision, place
-        if row.decision.partition("_")[2] != row.run.partition("_")[2]:
-            for place in self._journal.find(row.run).entry.places:
+        if not _is_its_run(row):
+            try:
+                record = self._journal.find(row.run)
+            except NotFound:
+                return
+            for place in record.entry.places:
                 yield row.run, place
 
     @staticmethod
@@ -266,6 +285,11 @@ class _Opened:
             if about["decisionId"] == row.decision:
                 return int(about["number"])
         raise DamagedStore(f"{row.decision} is in the journal, and none of its run's logs says so")
+
+
+def _is_its_run(row: Row) -> bool:
+    """Say whether a decision is its run: it then has the run's name."""
+    return row.decision.partition("_")[2] == row.run.partition("_")[2]
 
 
 def doctor_of(path: str | os.PathLike[str] | None = None) -> DoctorAnswer:

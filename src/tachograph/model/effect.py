@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 HTTP, SUBPROCESS, TOOL, RETRIEVAL, EXTERNAL = "http", "subprocess", "tool", "retrieval", "external"
 HEAD, CHUNK, WIRE, MOVE, END = "head", "chunk", "wire", "move", "end"
 
+OPEN_AT_END = "open_at_end"
+"""How an effect ended of which no end was recorded."""
 WIRE_LIBRARIES = frozenset(("http.client", "aiohttp"))
 """Clients that are watched at the socket; the others hand over a parsed head and a body without framing."""
 
@@ -54,7 +56,7 @@ class Effect:
         self.parent = parent
         self.at_ns = at_ns
         self.arrivals: list[Arrival] = []
-        self.ended = "open_at_end"
+        self.ended = OPEN_AT_END
         self.error = b""
         # over HTTP
         self.library = self.method = self.url = ""

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from tachograph.errors import DamagedStore, NotFound
 from tachograph.store.disk import DISK, Disk
-from tachograph.store.entry import Compression, Entry, Fields, Source, pack, unpack
+from tachograph.store.entry import RUN, Compression, Entry, Fields, Source, pack, unpack
 from tachograph.store.records import HEAD, Appender, Found, length_at, preamble, read_file, read_preamble, scan
 
 _MAGIC, _FORMAT = b"TACHOJRN", 1
@@ -302,7 +302,9 @@ class Journal:
         raise NotFound(f"{len(found)} decisions have an id that begins with {prefix!r} ({some} ...): give more of it")
 
     def sources(self, spools: Collection[str]) -> set[Source]:
-        """Return which frames of these spool files are sealed already (a crash may have come before their destruction).
+        """Return which frames of these spool files are sealed with their whole run (a crash came before destruction).
+
+        What only some decisions of a run were made from, while it went on, is none of it.
 
         Raises DamagedStore: what is sealed cannot be told then, and sealing it twice must not happen.
         """
@@ -310,7 +312,9 @@ class Journal:
         if spools:
             for file, _ in self._files(START):
                 for index in range(len(file.records)):
-                    sealed.update(source for source in file.fields(index).sources if source.spool in spools)
+                    fields = file.fields(index)
+                    if fields.sources and _ends_a_run(fields):
+                        sealed.update(source for source in fields.sources if source.spool in spools)
                 self._refuse_damage(file)
         return sealed
 
@@ -352,6 +356,11 @@ class Journal:
         while len(self._cache) > 2:
             self._cache.pop(next(iter(self._cache)))
         return file
+
+
+def _ends_a_run(fields: Fields) -> bool:
+    """A run's own record, or its one decision, which has the run's name."""
+    return fields.kind == RUN or fields.decision.partition("_")[2] == fields.run.partition("_")[2]
 
 
 def _state(path: str) -> tuple[str, int, int] | None:

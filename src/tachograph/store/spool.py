@@ -167,13 +167,17 @@ def _is_the_programs(fault: BaseException) -> bool:
 class Reading:
     """What could be read of a spool file: the frames in order, and the damage, in words, if there is any."""
 
-    __slots__ = ("damage", "file_id", "frames", "gap")
+    __slots__ = ("damage", "file_id", "frames", "gap", "numbers")
 
-    def __init__(self, file_id: bytes, frames: list[bytes], damage: list[str], *, gap: bool) -> None:
+    def __init__(
+        self, file_id: bytes, frames: list[bytes], damage: list[str], *, gap: bool, numbers: list[int] | None = None
+    ) -> None:  # fmt: skip
+        """`numbers` are the places of these frames among the file's records, where some of them could not be read."""
         self.file_id = file_id
         self.frames = frames
         self.damage = damage
         self.gap = gap
+        self.numbers = list(range(len(frames))) if numbers is None else numbers
 
 
 def first_gap(folder: str, run_id: str) -> str | None:
@@ -204,10 +208,11 @@ def is_live(path: str) -> bool:
     return False
 
 
-def read_spool(path: str, *, private: bytes) -> Reading:
+def read_spool(path: str, *, private: bytes, growing: bool = False) -> Reading:
     """Decrypt a spool file with intake's private key.
 
-    A torn tail is left out and named; a record that does not decrypt is left out and named, and the rest loads.
+    A torn tail is left out and named; a record that does not decrypt is left out and named, and the rest loads. In a
+    file that is `growing`, a record that is not whole at the end is just being written, and no damage.
     Raises DamagedStore when the header or the key cannot be used at all.
     """
     with open(path, "rb") as file:
@@ -220,12 +225,13 @@ def read_spool(path: str, *, private: bytes) -> Reading:
         decrypt = sealedbox.cipher(sealedbox.unwrap(blob, file_id=file_id, private=private)).decrypt
     except DamagedStore as fault:
         raise DamagedStore(f"{path}: {fault}") from fault
-    name, frames, damage = os.path.basename(path), [], []
+    name, frames, damage, numbers = os.path.basename(path), [], [], []
     at, number, end, searches = HEADER_SIZE, 0, len(data), _MOST_SEARCHES
     while at < end:
         after, frame = _record(data, at, number, decrypt)
         if frame is not None:
             frames.append(frame)
+            numbers.append(number)
         else:
             if searches and _record(data, after or end, number + 1, decrypt)[1] is None:
                 searches -= 1
@@ -233,10 +239,11 @@ def read_spool(path: str, *, private: bytes) -> Reading:
             if after:
                 damage.append(f"{name}: record {number} at byte {at} was changed: left out")
             else:
-                damage.append(f"{name}: record {number} at byte {at} is cut off: {end - at} bytes left out")
+                if not growing:
+                    damage.append(f"{name}: record {number} at byte {at} is cut off: {end - at} bytes left out")
                 break
         at, number = after, number + 1
-    return Reading(file_id, frames, damage, gap=gap)
+    return Reading(file_id, frames, damage, gap=gap, numbers=numbers)
 
 
 def _record(data: bytes, at: int, number: int, decrypt: Callable[..., bytes]) -> tuple[int, bytes | None]:

@@ -102,7 +102,8 @@ class ReplayAnswer(Answer):
     comparison_basis: str
     """`sealed_program_rerun`: the run's program was started again."""
     origin_state: str
-    """`sealed`, or `damaged` where something was lost before sealing."""
+    """`sealed`; `running` where the decision is and its run still goes on; `damaged` where something was lost before
+    sealing."""
     plan: dict[str, str]
     """What was done at each boundary: `recorded_outputs` or `not_used`."""
     equivalent: bool
