@@ -142,12 +142,21 @@ def _started(frame: fr.Frame, path: str) -> Effect:
         return effect
     if frame.kind == fr.SPAWN:
         effect = _effect(SUBPROCESS, frame, path)
-        effect.command, effect.body_complete = values.decode(frame.payload), not frame.flags & 1
+        effect.command, effect.body_complete = _mapping(frame, frame.payload), not frame.flags & 1
+        if not isinstance(effect.command.get("args", []), list):
+            raise FormatError("a spawn frame's arguments are no list")
         return effect
     (kind, name, spec, inputs), _ = fr.unpack_fields(frame.payload)
     effect = _effect(kind.decode(), frame, path)
-    effect.name, effect.spec, effect.inputs = name.decode(), values.decode(spec), inputs
+    effect.name, effect.spec, effect.inputs = name.decode(), _mapping(frame, spec), inputs
     return effect
+
+
+def _mapping(frame: fr.Frame, encoded: bytes) -> dict[str, Any]:
+    decoded = values.decode(encoded)
+    if not isinstance(decoded, dict):
+        raise FormatError(f"a {fr.NAMES[frame.kind]} frame does not hold a mapping")
+    return decoded
 
 
 def _effect(kind: str, frame: fr.Frame, path: str) -> Effect:
