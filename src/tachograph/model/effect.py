@@ -21,6 +21,10 @@ WIRE_LIBRARIES = frozenset(("http.client", "aiohttp"))
 """Clients that are watched at the socket; the others hand over a parsed head and a body without framing."""
 
 
+PUSHED_LIBRARIES = frozenset(("aiohttp",))
+"""Of these, clients to whom an answer comes whether or not the program reads on."""
+
+
 class Arrival:
     """Something that the program was given: the head of an answer, a chunk of it, or its end.
 

@@ -281,8 +281,8 @@ class _Timer:
 
 
 def _given(effect: Effect, arrival: Arrival) -> bool:
-    # An end that the program itself made (it closed, it was cancelled) is not given to it.
-    return arrival.kind != "end" or effect.ended in ("eof", "error", "returned")
+    # An end that the program itself made (it closed, it was cancelled) is not given to it; nor are its own moves.
+    return arrival.kind != "move" and (arrival.kind != "end" or effect.ended in ("eof", "error", "returned"))
 
 
 def _call(wake: Callable[[], None] | None) -> None:

@@ -11,6 +11,7 @@ from _thread import allocate_lock
 
 from tachograph.formats import frame as fr
 from tachograph.formats import values
+from tachograph.model.effect import PUSHED_LIBRARIES
 from tachograph.seams import port
 
 TYPE_CHECKING = False
@@ -50,19 +51,21 @@ _KINDS = {"head": fr.HEAD, "chunk": fr.CHUNK, "wire": fr.WIRE, "move": fr.MOVE, 
 class Played:
     """One recorded effect on its way to the program: each arrival when its turn has come."""
 
-    __slots__ = ("_at", "_effect", "_playback")
+    __slots__ = ("_at", "_effect", "_given", "_playback")
 
     def __init__(self, playback: Playback, effect: Effect) -> None:
         self._playback = playback
         self._effect = effect
-        self._at = 0
+        self._at = 0  # among all arrivals
+        self._given = 0  # among those that have a place in the order
 
     def wait(self) -> Given:
         """Block until the next arrival's turn has come."""
         if not self._left():
             self._playback.past_end(self._effect)
             block_for_ever()
-        self._playback.order.wait(self._effect, self._at)
+        if not self._moves():
+            self._playback.order.wait(self._effect, self._given)
         return self._next()
 
     async def wait_async(self) -> Given:
@@ -72,8 +75,16 @@ class Played:
             from asyncio import get_running_loop  # here and not at the top: see replay.ordering
 
             await get_running_loop().create_future()
-        await self._playback.order.wait_async(self._effect, self._at)
+        if not self._moves():
+            await self._playback.order.wait_async(self._effect, self._given)
         return self._next()
+
+    def due(self) -> bool:
+        """Whether something comes next; if not, the effect never completed, or the program wanted no more of it."""
+        return self._left()
+
+    def _moves(self) -> bool:
+        return self._effect.arrivals[self._at].kind == "move"
 
     def _left(self) -> bool:
         arrivals = self._effect.arrivals
@@ -84,6 +95,7 @@ class Played:
     def _next(self) -> Given:
         arrival = self._effect.arrivals[self._at]
         self._at += 1
+        self._given += arrival.kind != "move"
         return Given(self._playback, self._effect, _KINDS[arrival.kind], arrival.data, self._effect.ended)
 
     def send_fault(self) -> BaseException | None:
@@ -100,6 +112,10 @@ class Played:
 
     def close(self) -> None:
         """The program wants no more of it: if the recording went on, that is reported as read less."""
+        arrivals = self._effect.arrivals
+        if self._effect.library in PUSHED_LIBRARIES:  # what came before its reader's next move was not read then either
+            while self._at < len(arrivals) and arrivals[self._at].kind == "wire":
+                self._at += 1
         self._playback.closed(self._effect, self._at)
 
 

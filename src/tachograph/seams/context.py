@@ -68,6 +68,26 @@ def process() -> str:
     return _process
 
 
+class standing:
+    """A `with` block in which work counts as done at another place: that of whoever asked for it."""
+
+    __slots__ = ("_place", "_token")
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        self._token = _here.set(self._place)
+
+    def __exit__(self, *exc: object) -> None:
+        _here.reset(self._token)
+
+
+def _next(kind: str) -> Place:
+    """The place of what is started here; a connection's own helpers take none, since a replay makes no connection."""
+    return here() if claimed.get() else here().child(kind)
+
+
 class _Carried:
     """A callable that runs as executor item `place`, inside the decision and effect of whoever submitted it."""
 
@@ -75,7 +95,7 @@ class _Carried:
 
     def __init__(self, call: Callable[..., Any]) -> None:
         self._call = call
-        self._place = here().child("e")
+        self._place = _next("e")
         self._decision = decision.get()
         self._effect = enclosing.get()
         self._claimed = claimed.get()  # asyncio looks names up in an executor
@@ -93,11 +113,18 @@ class _Carried:
 
 
 def _patch_tasks(module: ModuleType) -> None:
-    loop = module.BaseEventLoop
+    _patch_loop(module.BaseEventLoop)
+
+
+def _patch_uvloop(module: ModuleType) -> None:
+    _patch_loop(module.Loop)  # a loop of its own, not asyncio's with other parts
+
+
+def _patch_loop(loop: Any) -> None:
     original = loop.create_task
 
     def create_task(self: Any, coro: Any, **options: Any) -> Any:
-        child = here().child("a")
+        child = _next("a")
         context = options.get("context")
         if context is not None:
             try:
@@ -165,5 +192,6 @@ def install() -> None:
     """Carry places through tasks, threads, executor items and forks, as each module is imported."""
     os.register_at_fork(before=_before_fork, after_in_child=_in_forked_child)
     when_imported("asyncio.base_events", _patch_tasks)
+    when_imported("uvloop", _patch_uvloop)
     when_imported("threading", _patch_threads)
     when_imported("concurrent.futures.thread", _patch_executor)

@@ -85,6 +85,9 @@ if TYPE_CHECKING:
         def send_fault(self) -> BaseException | None:
             """The error that sending raised, if that comes next."""
 
+        def due(self) -> bool:
+            """Whether something comes next, were it asked for: not what was never completed or was given up."""
+
         def close(self) -> None:
             """The program wants no more of it."""
 
@@ -158,6 +161,9 @@ if TYPE_CHECKING:
 
         def ask(self, library: str, method: str, url: str, headers: Headers, body: bytes) -> Answer:
             """Find the recorded answer of this request. Raises the miss if there is none."""
+
+        def ask_connect(self, library: str, url: str) -> Answer | None:
+            """The recorded attempt to connect to that address that failed here; None if the next one came about."""
 
         def ask_spawn(self, command: dict[str, Any]) -> Stub:
             """The recorded output and status of a program. Raises the miss if there is none."""

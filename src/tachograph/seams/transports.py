@@ -6,12 +6,24 @@ nothing.
 
 from __future__ import annotations
 
-from tachograph.seams import context, draws, grpc_channels, hooks, http_client, httpx_transport, listeners, subprocesses
+from tachograph.seams import (
+    aiohttp_transport,
+    context,
+    draws,
+    grpc_channels,
+    hooks,
+    http_client,
+    httpx_transport,
+    listeners,
+    subprocesses,
+)
 
 SEAMS = {
     "httpx": "httpx transports, sync and async (class level)",
     "httpx2": "httpx2 transports, sync and async (class level): openai, anthropic, google-genai, mcp",
     "http.client": "connections of http.client at their socket: urllib, requests, urllib3, botocore",
+
+    "aiohttp": "aiohttp's client, below its parser: what is written to a connection and comes from it",
     "subprocess": "subprocess.Popen and asyncio's subprocess transport",
     "socket": "what the program itself listens at (socket.socket, asyncio, uvloop): calls to it stay inside the run",
 }
@@ -28,6 +40,8 @@ def install() -> None:
     context.install()
     httpx_transport.install()
     http_client.install()
+
+    aiohttp_transport.install()
     subprocesses.install()
     draws.install()
     listeners.install()
