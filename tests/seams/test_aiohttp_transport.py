@@ -6,6 +6,7 @@ Real clients against real servers on loopback. Each program is run without us, r
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import datetime
 import ipaddress
 import ssl
@@ -21,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from websockets.sync.server import serve
 
 from tachograph.formats import frame as fr
+from tachograph.formats.effect_log import read_effect_log
 from tachograph.seams.aiohttp_transport import Moves, read_moves
 from tachograph.testing.codings import compress
 from tachograph.testing.scripted import (
@@ -136,7 +138,7 @@ def test_requests_and_answers_come_back_whole(tmp_path: Path) -> None:
     assert [(name.decode(), value.decode()) for name, value in first.headers] == list(sent.headers)
     assert (first.status, first.reason, first.version, first.answer) == (201, b"Made", b"HTTP/1.1", b'{"b":2}')
     assert (b"X-Many", b"one") in first.response_headers, "names as sent"
-    assert {effect.ended for effect in effects} == {"eof"}
+    assert {effect.ended for effect in effects[:-1]} == {"eof"}
     assert {effect.path for effect in effects} == {"0/a1"}, "the task that asked, not the one that wrote"
     assert [effect.status for effect in effects[4:6]] == [302, 200]
     gzip = effects[6]
@@ -245,11 +247,10 @@ def test_every_way_of_reading_gets_the_same_pieces_again_slow_or_fast(tmp_path: 
 def test_without_the_readers_moves_a_slow_reader_would_get_other_pieces(tmp_path: Path) -> None:
     with ScriptedServer(flow) as server:
         recorded = Session(tmp_path, written(PIECES)).record(server.url)
-    for effect in recorded.log.effects:
-        effect.arrivals = [arrival for arrival in effect.arrivals if arrival.kind != "move"]
-    for log in recorded.logs:
-        frames = [frame for frame in fr.read_log(log.data) if frame.kind != fr.MOVE]
-        log.data, _ = fr.write_log(frames)
+    kept = [[frame for frame in fr.read_log(log.data) if frame.kind != fr.MOVE] for log in recorded.logs]
+    logs = zip(recorded.logs, kept, strict=True)
+    recorded.logs = [dataclasses.replace(log, data=fr.write_log(frames)[0]) for log, frames in logs]
+    recorded.log = read_effect_log([log.data for log in recorded.logs])
     assert recorded.replay().out != recorded.out
 
 
@@ -322,7 +323,7 @@ def test_a_connection_that_breaks_gives_the_same_bytes_and_the_same_fault(tmp_pa
         recorded = recorded_and_replayed(tmp_path, BREAKS, server, moves=True)
     ended = {effect.url.rsplit("/", 1)[1]: effect.ended for effect in recorded.log.effects}
     assert {name for name, how in ended.items() if how == "eof"} >= {"until", "after"}
-    assert all(ended[name] == "error" for name in ("reset", "cut", "short", "hangup", "gone"))
+    assert all(ended[name] == "error" for name in ("reset", "cut", "short", "hangup", "gone", "bad"))
 
 
 LIMITS = """
@@ -513,9 +514,7 @@ def certified(folder: Path) -> tuple[ssl.SSLContext, Path]:
     path, secret = folder / "certificate.pem", folder / "key.pem"
     path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     secret.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(path, secret)

@@ -1,8 +1,8 @@
 """A connection of aiohttp's client that is none: what is written finds its recording, whose bytes come back.
 
-Nothing is resolved, connected or shaken hands over. The recorded bytes are fed to aiohttp's own protocol, each read when
-its turn has come in the order of all arrivals, and not before the program's reader has made the moves that it had made
-by then. No task is started for that, since a program counts its tasks: a coroutine of ours is stepped by the callbacks
+No name is looked up and no handshake made. The recorded bytes are fed to aiohttp's own protocol, each read when its turn
+has come in the order of all arrivals, and not before the program's reader has made the moves that it had made by then.
+ No task is started for that, since a program counts its tasks: a coroutine of ours is stepped by the callbacks
 of what it waits for. Then the connection ends as it did: it stays open for the next request, or is closed, or breaks.
 
 Imported when aiohttp is, and not before: it needs asyncio.
@@ -55,6 +55,8 @@ def _connect_fault(client: Any, request: Any, fault: BaseException) -> BaseExcep
 
 class _Reader(aiohttp_transport.Watched):
     """The program's reader, as the played connection hears of it."""
+
+    beforehand = False  # what came after a take comes when it was made
 
     def __init__(self, transport: Played) -> None:
         self._transport = transport

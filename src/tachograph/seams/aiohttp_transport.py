@@ -80,6 +80,7 @@ class Watched:
     """What both sides of a connection know: the answer's message, and the reader that the program reads it with."""
 
     payload: Any = None
+    beforehand = True  # hears of a take before it is made: what the taking sets going comes after it
 
     def message(self, code: int, payload: Any) -> None:
         """The parser has read the head of a message."""
@@ -156,15 +157,19 @@ class Tap(Watched):
 
     def parsed(self) -> None:
         """The parser has had what came: is the answer whole?"""
-        if self._exchange is not None and self.payload is not None and self.payload.is_eof():
+        if self._whole():
             self.end(port.EOF_)
+
+    def _whole(self) -> bool:
+        payload = self.payload
+        return payload is not None and payload.is_eof() and payload.exception() is None
 
     def lost(self, protocol: Any, fault: BaseException | None) -> None:
         """The connection is gone: by the server's close, or by a fault."""
+        payload = self.payload
         if self._exchange is None:
             return
-        payload = self.payload
-        if payload is not None and payload.is_eof() and payload.exception() is None:
+        if self._whole():
             self.end(port.EOF_)  # it had no other end than the close
         elif fault is not None:
             self.end(port.ERROR, fault)
@@ -174,7 +179,9 @@ class Tap(Watched):
 
     def closes(self) -> None:
         """The program closes the connection, or no longer waits for the answer on it."""
-        if self._exchange is not None:
+        if self._whole():
+            self.end(port.EOF_)  # the parser lets go of a connection in the midst of what ends the answer
+        elif self._exchange is not None:
             fault = sys.exc_info()[1]
             waiting = isinstance(fault, TimeoutError) or (fault is not None and port.how_of(fault) == port.CUT_OFF)
             given_up = waiting and not isinstance(fault, GeneratorExit)
@@ -211,7 +218,8 @@ def _plain(fault: BaseException) -> BaseException:
 def _connect_fault(client: Any, fault: BaseException) -> BaseException:
     """A failed connection's fault, to be kept: of the key of the connection (it holds passwords) nothing."""
     if isinstance(fault, client.ClientConnectorError):
-        kept = type(fault).__new__(type(fault))
+        kind: Any = type(fault)
+        kept: BaseException = kind.__new__(kind)
         kept.args = (fault.os_error,)
         return kept
     return fault
@@ -363,18 +371,23 @@ def _patch_reader(reader: Any) -> None:
         watched = _watched(self._protocol)
         if watched is None:
             return bytes(read(self, n))
+        if watched.beforehand:
+            watched.moved(self, _TAKES)
         inside.add(id(self))
         try:
             data = read(self, n)
         finally:
             inside.discard(id(self))
-        watched.moved(self, _TAKES)
+        if not watched.beforehand:
+            watched.moved(self, _TAKES)
         return bytes(data)
 
     def _read_nowait_chunk(self: Any, n: int) -> bytes:
+        watched = None if id(self) in inside else _watched(self._protocol)
+        if watched is not None and watched.beforehand:
+            watched.moved(self, _TAKES)
         data = read_chunk(self, n)
-        watched = _watched(self._protocol)
-        if watched is not None and id(self) not in inside:
+        if watched is not None and not watched.beforehand:
             watched.moved(self, _TAKES)
         return bytes(data)
 
