@@ -1,9 +1,9 @@
 """A connection of aiohttp's client that is none: what is written finds its recording, whose bytes come back.
 
-No name is looked up and no handshake made. The recorded bytes are fed to aiohttp's own protocol, each read when its turn
-has come in the order of all arrivals, and not before the program's reader has made the moves that it had made by then.
- No task is started for that, since a program counts its tasks: a coroutine of ours is stepped by the callbacks
-of what it waits for. Then the connection ends as it did: it stays open for the next request, or is closed, or breaks.
+No name is looked up and no handshake made. The recorded bytes are fed to aiohttp's own protocol, each read when its
+turn has come in the order of all arrivals, and not before the program's reader has made the moves that it had made by
+then. No task is started for that, since a program counts its tasks: a coroutine of ours is stepped by the callbacks of
+what it waits for. Then the connection ends as it did: it stays open for the next request, or is closed, or breaks.
 
 Imported when aiohttp is, and not before: it needs asyncio.
 """
