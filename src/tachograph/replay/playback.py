@@ -106,18 +106,6 @@ class Playback:
         self.spent_ns += perf_counter_ns() - began
         return Played(self, effect)
 
-    def ask_connect(self, library: str, url: str) -> Played | None:
-        """The recorded attempt to connect that failed here; None where the next recorded one came about."""
-        path = context.here().path
-        with self.ledger:
-            free = [one for one in self._left() if one.library == library and one.url.startswith(url)]
-            effect = min(free, key=lambda one: (one.path != path, one.index), default=None)
-            if effect is None or effect.method != "CONNECT":
-                return None
-            self._pick([effect], path)
-        self._served(effect, EXACT, path, [])
-        return Played(self, effect)
-
     def _request_of(self, effect: Effect) -> Prepared:
         known = self._requests.get(effect.index)
         if known is None:

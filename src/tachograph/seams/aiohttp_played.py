@@ -21,17 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
     from typing import Any
 
-_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-
 
 async def connected(connector: Any, request: Any, origin: str, listener: port.Answers, client: Any) -> Any:
     """Return a protocol over a played connection, or raise what the recorded attempt to connect raised."""
-    failed = listener.ask_connect(aiohttp_transport.LIBRARY, f"{origin}/")
+    failed = listener.connections.ask(aiohttp_transport.LIBRARY, f"{origin}/")
     if failed is not None:
         try:
-            arrival = await failed.wait_async()
+            arrival = await failed[0].wait_async()
         except BaseException:
-            failed.close()
+            failed[0].close()
             raise
         raise _connect_fault(client, request, arrival.error())
     protocol = connector._factory()
@@ -77,7 +75,8 @@ class Played(asyncio.Transport):
         self._loop, self._protocol, self._origin = loop, protocol, origin
         self._request: RequestReader | None = None
         self._body: list[bytes] = []
-        self._invited = False
+        self._foreseen = 0  # reads that the program was given before its request was whole
+        self._early = False  # the answer came before the body, which then is not awaited
         self._answer: port.Answer | None = None
         self._moves: list[tuple[bytes, int]] = []
         self._waits: Coroutine[Any, Any, port.Arrival] | None = None
@@ -90,7 +89,7 @@ class Played(asyncio.Transport):
         request = self._request
         if request is None or request.whole:
             request = self._request = RequestReader()
-            self._body, self._invited, self.watched.payload = [], False, None
+            self._body, self._foreseen, self._early, self.watched.payload = [], 0, False, None
         begun = request.begun
         self._body.append(request.feed(bytes(data)))
         if request.begun and not begun:
@@ -98,10 +97,25 @@ class Played(asyncio.Transport):
                 url = aiohttp_transport.url_of(self._origin, request.target)
                 port.current.note(aiohttp_transport.WEBSOCKET, url)
             if request.header(b"expect") == b"100-continue" and not request.whole:
-                self._invited = True
-                self._loop.call_soon(self._feed, _CONTINUE)
-        if request.whole:
+                self._invite(request)
+        if request.whole and not self._early:
             self._ask(request)
+
+    def _invite(self, request: RequestReader) -> None:
+        """Give what had come before the body was sent: mostly that it may be; or the answer, and it never was."""
+        listener = port.current
+        if listener is None or not listener.answers:
+            return
+        url = aiohttp_transport.url_of(self._origin, request.target)
+        with context.standing(self.watched.place):
+            library = aiohttp_transport.LIBRARY
+            came, whole = listener.connections.foresee(library, request.method, url, request.headers)
+        self._early = not whole
+        if self._early:
+            self._ask(request)
+        else:
+            self._foreseen = len(came)
+            self._loop.call_soon(self._feed, b"".join(came))
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         """Take several parts."""
@@ -154,11 +168,10 @@ class Played(asyncio.Transport):
         if arrival.kind == MOVE:
             self._moves = aiohttp_transport.read_moves(arrival.data)
         elif arrival.kind == WIRE:
-            data = arrival.data
-            if self._invited and data.startswith(b"HTTP/1.1 100"):
-                data = data.partition(b"\r\n\r\n")[2]  # it was invited to send its body before it was asked for
-            self._invited = False
-            self._feed(data)
+            if self._foreseen:
+                self._foreseen -= 1
+            else:
+                self._feed(arrival.data)
         else:
             self._answer = None
             self._end(arrival)
@@ -220,7 +233,7 @@ class Played(asyncio.Transport):
             waits.close()
         answer, self._answer = self._answer, None
         request = self._request
-        if answer is None and request is not None and request.begun and not request.whole:
+        if answer is None and request is not None and request.begun and not request.whole and not self._early:
             self._ask(request)  # it broke off while it sent
             answer, self._answer = self._answer, None
         if answer is not None:

@@ -258,7 +258,7 @@ def _patch_connectors(module: Any) -> None:
                 protocol = await original(self, request, traces, timeout)
             except BaseException as fault:
                 context.claimed.reset(token)
-                exchange = listener.call(LIBRARY, "CONNECT", f"{origin}/", [], b"")
+                exchange = listener.call(LIBRARY, "CONNECT", f"{origin}/", [(port.FAILED_AT, port.DIAL)], b"")
                 exchange.end(port.how_of(fault), _connect_fault(module, fault))
                 raise
             context.claimed.reset(token)

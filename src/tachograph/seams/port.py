@@ -162,9 +162,6 @@ if TYPE_CHECKING:
         def ask(self, library: str, method: str, url: str, headers: Headers, body: bytes) -> Answer:
             """Find the recorded answer of this request. Raises the miss if there is none."""
 
-        def ask_connect(self, library: str, url: str) -> Answer | None:
-            """The recorded attempt to connect to that address that failed here; None if the next one came about."""
-
         def ask_spawn(self, command: dict[str, Any]) -> Stub:
             """The recorded output and status of a program. Raises the miss if there is none."""
 

@@ -22,7 +22,6 @@ SEAMS = {
     "httpx": "httpx transports, sync and async (class level)",
     "httpx2": "httpx2 transports, sync and async (class level): openai, anthropic, google-genai, mcp",
     "http.client": "connections of http.client at their socket: urllib, requests, urllib3, botocore",
-
     "aiohttp": "aiohttp's client, below its parser: what is written to a connection and comes from it",
     "subprocess": "subprocess.Popen and asyncio's subprocess transport",
     "socket": "what the program itself listens at (socket.socket, asyncio, uvloop): calls to it stay inside the run",
