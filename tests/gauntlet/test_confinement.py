@@ -22,7 +22,14 @@ import pytest
 
 import tachograph
 from tests.gauntlet.harness import AGENTS, LIMIT_S
-from tests.replay.confinement.closed import LANDLOCK, NAMESPACES, PYTHON, USERS, folder_of
+from tests.replay.confinement.closed import (
+    LANDLOCK,
+    NAMESPACES,
+    PYTHON,
+    USERS,
+    folder_of,
+    refuse_to_close,
+)
 
 IN_PYTHON = ["urllib", "socket", "c_socket", "udp", "unix", "abstract"]
 NATIVE = ["libc", "libc_udp", "io_uring"]
@@ -95,8 +102,8 @@ class Outside:
                 continue
         return came + (["file"] if self.file.read_text() != "as it was\n" else [])
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of ours as the user, in the work folder."""
+    def run(self, *words: str, kernel: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run a command of ours as the user, in the work folder; without `kernel`, where that closes nothing."""
         packages = [path for path in sys.path if path.endswith("site-packages")]
         source = str(Path(tachograph.__file__).parents[1])
         environment = {
@@ -109,12 +116,14 @@ class Outside:
         }  # fmt: skip
         return subprocess.run(
             [self.python, *words], cwd=self.folder / "work", env=environment, capture_output=True, text=True,
-            timeout=LIMIT_S, pass_fds=(self.descriptor,), check=False, **who,
+            timeout=LIMIT_S, pass_fds=(self.descriptor,), check=False,
+            preexec_fn=None if kernel else refuse_to_close, **who,
         )  # fmt: skip
 
-    def replay(self, confinement: str) -> dict[str, Any]:
+    def replay(self, confinement: str = "auto", *, kernel: bool = True) -> dict[str, Any]:
         """Replay, and return the answer."""
-        ran = self.run("-m", "tachograph", "replay", "last", "--json", "--confinement", confinement)
+        words = ("-m", "tachograph", "replay", "last", "--json", "--confinement", confinement)
+        ran = self.run(*words, kernel=kernel)
         assert ran.returncode in (0, 1), ran
         return dict(json.loads(ran.stdout))
 
@@ -221,6 +230,29 @@ def test_each_way_of_python_is_listed_by_the_guard_alone(outside: Outside, way: 
     assert answer["equivalent"] is False
     assert answer["confinement"]["network"] == "python"
     assert any("native code" in one for one in answer["confinement"]["open"])
+
+
+def test_where_the_kernel_closes_nothing_a_replay_goes_on_and_says_so(outside: Outside) -> None:
+    """`doctor` beforehand, and the answer afterwards."""
+    outside.ways()
+    doctor = json.loads(outside.run("-m", "tachograph", "doctor", "--json", kernel=False).stdout)["confinement"]
+    assert doctor["network"].startswith("Python: ")
+    assert "EPERM" in doctor["namespaces"] or "not permitted" in doctor["namespaces"]
+    assert "not here" in doctor["landlock"]
+    answer = outside.replay(kernel=False)
+    assert answer["equivalent"] is True
+    assert (answer["confinement"]["network"], answer["confinement"]["filesystem"]) == ("python", "open")
+    assert [one.split(" closes")[0] for one in answer["confinement"]["open"][:2]] == ["namespaces", "landlock"]
+    outside.ways(*IN_PYTHON)
+    assert outside.replay(kernel=False)["equivalent"] is False
+    assert outside.came() == []
+
+
+@NAMESPACES
+def test_doctor_says_beforehand_what_a_replay_then_finds(outside: Outside) -> None:
+    doctor = json.loads(outside.run("-m", "tachograph", "doctor", "--json").stdout)["confinement"]
+    assert (doctor["network"][:7], doctor["files"][:7]) == ("kernel:", "kernel:")
+    assert "seccomp" in doctor["native attempts"]
 
 
 def test_a_program_that_tries_nothing_is_equivalent_in_each_world(outside: Outside) -> None:

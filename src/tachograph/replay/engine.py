@@ -181,7 +181,9 @@ def run_again(
         if not guarded:
             settings["GUARD"] = "off"
         folders = (*temp_folders(plan), *([lent_folder] if lent_folder is not None else []))
-        world = World(Settings(ways, fd, "terminal" in plan.kinds, doors.targets, folders, own_ports(log)))
+        needed = tuple(map(os.path.realpath, (plan.cwd, *temp_folders(plan))))
+        terminal = "terminal" in plan.kinds
+        world = World(Settings(ways, fd, terminal, doors.targets, folders, own_ports(log), needed=needed))
         environment = {**plan.environment, "PYTHONHASHSEED": plan.hash_seed}
         began = monotonic()
         ending = supervisor.supervise(

@@ -10,9 +10,20 @@ from pathlib import Path
 import pytest
 
 from tachograph.formats import frame as fr
+from tachograph.replay.confinement import file_tree
 from tests.replay.confinement.closed import NAMESPACES, USERS, folder_of, python, run
 
 pytestmark = [NAMESPACES, pytest.mark.parametrize("user", USERS)]
+
+
+def test_a_world_in_which_a_needed_folder_is_read_only_is_none(user: int | None) -> None:
+    tree = file_tree.Tree([file_tree.Layer("/usr", "0")], {}, {}, ["/srv", "/srv2/data"])
+    file_tree.insist(tree, ["/srv2", "/usr/lib", "/srvx"])
+    for needed in ("/srv", "/srv/work", "/srv2/data"):
+        with pytest.raises(OSError, match="no overlay"):
+            file_tree.insist(tree, [needed])
+    with pytest.raises(OSError, match="no overlay"):
+        file_tree.insist(tree._replace(layers=[]), [])
 
 
 def test_the_program_sees_what_is_there(user: int | None, tmp_path: Path) -> None:

@@ -15,9 +15,12 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tachograph.replay.confinement import system_calls as sc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 BASES = ("/tmp", "/mnt", "/var", "/usr")  # any folder does: it is only hidden from ourselves
 OLD, NEW, LAYERS = "/old", "/new", "/layers"
@@ -117,6 +120,19 @@ def build(seen: Seen, *, terminal: bool) -> Tree:
     builder = _Builder(seen, terminal=terminal)
     builder.fill_folder("/")
     return builder.tree
+
+
+def insist(tree: Tree, needed: Iterable[str]) -> None:
+    """Raise OSError where one of these folders could only be made read-only, or nothing could be overlaid at all.
+
+    Folders are named without links.
+    """
+    for folder in needed:
+        shut = next((path for path in tree.read_only if f"{folder}/".startswith(f"{path}/")), None)
+        if shut is not None:
+            raise OSError(30, "no overlay can be made over it", shut)
+    if not tree.layers:
+        raise OSError(30, "no overlay can be made here")
 
 
 class _Builder:

@@ -71,8 +71,8 @@ def _try_namespaces() -> None:
         code = 1
         try:
             sc.loopback_up()
-            tree = file_tree.build(seen, terminal=False)
-            code = 0 if tree.layers else 2
+            file_tree.insist(file_tree.build(seen, terminal=False), ())
+            code = 0
         finally:
             os._exit(code)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

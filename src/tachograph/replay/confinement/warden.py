@@ -48,6 +48,7 @@ class Warden(Watching):
         os.umask(0)
         sc.loopback_up()
         self._tree = file_tree.build(seen, terminal=self.settings.terminal)
+        file_tree.insist(self._tree, self.settings.needed)
         self.start_program()
         self.watch()
 

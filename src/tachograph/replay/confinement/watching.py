@@ -34,7 +34,8 @@ class Settings(NamedTuple):
     `terminal`: the program has one. `targets`: the doors to try from inside. `folders`: where it may write for real
     if no overlay can be made. `ports`: those that it listens on itself, let through if it has no network of its own.
     `lay_out`: called in the world, if it is one of namespaces, before the program starts: it makes files what they were
-    before the run, by the paths that the program sees, and returns what it could not.
+    before the run, by the paths that the program sees, and returns what it could not. `needed`: folders that the
+    program must be able to write to: a world in which one is read-only is none.
     """
 
     ways: tuple[str, ...]
@@ -44,6 +45,7 @@ class Settings(NamedTuple):
     folders: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
     lay_out: Callable[[], list[str]] | None = None
+    needed: tuple[str, ...] = ()
 
 
 class Failed(Exception):
