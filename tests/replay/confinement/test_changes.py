@@ -123,6 +123,20 @@ def test_the_doors_of_the_probes_are_not_in_the_world(
     assert (closed.out, closed.of(fr.WRITTEN)) == ("[]\n", [])
 
 
+def test_the_run_s_folder_may_be_another_user_s(user: int | None, tmp_path: Path) -> None:
+    """As it may be written to outside; elsewhere an overlay cannot copy what belongs to somebody unknown here."""
+    with folder_of(user, tmp_path) as folder:
+        if user is not None:
+            os.chown(folder, 0, 0)
+        (folder / "kept").write_text("kept")
+        (folder / "gone").write_text("gone")
+        source = "import os; open('made', 'w').write('x'); os.unlink('gone'); print(open('kept').read())"
+        closed = python(source, user=user, cwd=str(folder), needed=(str(folder),))
+        assert (closed.out, closed.err) == ("kept\n", "")
+        assert _told(closed, folder) == {"made": ("made", "file"), "gone": ("deleted", "absent")}
+        assert sorted(_now(folder)) == ["gone", "kept"]
+
+
 def test_what_came_and_went_again_is_not_told(user: int | None, tmp_path: Path) -> None:
     source = "import os; open('brief', 'w').close(); os.unlink('brief'); os.mkdir('short'); os.rmdir('short')"
     assert _written(source, user, tmp_path)[1] == {}

@@ -66,8 +66,8 @@ class Seen(NamedTuple):
     found: dict[str, os.stat_result]
 
 
-def look() -> Seen:
-    """Look at the mounts, and at the folders that have mounts below them."""
+def look(needed: Iterable[str]) -> Seen:
+    """Look at the mounts, at the folders that have mounts below them, and at those that the program needs."""
     here = mounts()
     split = frozenset(parent for path in here for parent in _parents(path))
     found: dict[str, os.stat_result] = {}
@@ -81,7 +81,7 @@ def look() -> Seen:
                 found[path] = os.lstat(path)
             except OSError:
                 continue
-    for path in here:
+    for path in (*here, *needed):
         try:
             found[path] = os.lstat(path)
         except OSError:
@@ -102,12 +102,12 @@ def mounts() -> dict[str, Mount]:
     return found
 
 
-def build(seen: Seen, *, terminal: bool) -> Tree:
+def build(seen: Seen, *, terminal: bool, needed: Iterable[str] = ()) -> Tree:
     """Make the tree at `NEW`, in a mount namespace of our own. Raises OSError where the kernel refuses.
 
     `seen` is what `look` saw before the namespaces were left. `terminal`: the program has one of this machine's, so
-    that it must see those. Afterwards our root is a folder in
-    memory with `OLD`, `NEW` and `LAYERS` in it.
+    that it must see those. `needed`: folders in which it must be able to make files as it could. Afterwards our root
+    is a folder in memory with `OLD`, `NEW` and `LAYERS` in it.
     """
     sc.mount(None, "/", None, sc.RECURSIVE | sc.PRIVATE)
     base = next(path for path in BASES if os.path.isdir(path))
@@ -119,6 +119,7 @@ def build(seen: Seen, *, terminal: bool) -> Tree:
     sc.mount(NEW, NEW, None, sc.BIND)  # only a mount can become a root
     builder = _Builder(seen, terminal=terminal)
     builder.fill_folder("/")
+    builder.open_foreign(needed)
     return builder.tree
 
 
@@ -177,6 +178,14 @@ class _Builder:
             self.fill_folder(path)
         else:
             self._overlay(path, found)
+
+    def open_foreign(self, needed: Iterable[str]) -> None:
+        """Give a folder of another user or group an overlay of its own: in one above it, it could not be copied up."""
+        known = {layer.path for layer in self.tree.layers} | set(self.tree.remade)
+        for path in sorted(set(needed) - known):
+            found = self._seen.found.get(path)
+            if found is not None and stat.S_ISDIR(found.st_mode) and not _is_ours(found):
+                self._overlay(path, found)
 
     def _overlay(self, path: str, found: os.stat_result) -> None:
         name = str(len(self.tree.layers))
@@ -257,6 +266,11 @@ def _parents(path: str) -> list[str]:
         path = os.path.dirname(path)
         parents.append(path)
     return parents
+
+
+def _is_ours(found: os.stat_result) -> bool:
+    """Whether owner and group of a file are mapped here; root has mapped all."""
+    return os.geteuid() == 0 or (found.st_uid, found.st_gid) == (os.geteuid(), os.getegid())
 
 
 def _like(path: str, found: os.stat_result) -> None:

@@ -63,7 +63,7 @@ def _in_child(attempt: Callable[[], None]) -> str:
 
 def _try_namespaces() -> None:
     uid, gid = os.getuid(), os.getgid()
-    seen = file_tree.look()
+    seen = file_tree.look(())
     namespaces.leave()
     namespaces.map_self(uid, gid)
     pid = os.fork()

@@ -38,7 +38,7 @@ class Warden(Watching):
     def found(self) -> NoReturn:
         """Leave the namespaces and let a child be process 1 of the new ones."""
         uid, gid = os.getuid(), os.getgid()
-        seen = file_tree.look()
+        seen = file_tree.look(self.settings.needed)
         namespaces.leave()
         self._leader.send(b"U")
         if self._leader.recv(8) != b"all":
@@ -47,7 +47,9 @@ class Warden(Watching):
             os._exit(0)
         os.umask(0)
         sc.loopback_up()
-        self._tree = file_tree.build(seen, terminal=self.settings.terminal)
+        self._tree = file_tree.build(
+            seen, terminal=self.settings.terminal, needed=self.settings.needed
+        )  # fmt: skip
         file_tree.insist(self._tree, self.settings.needed)
         self.start_program()
         self.watch()
