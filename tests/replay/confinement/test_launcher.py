@@ -99,14 +99,40 @@ def test_what_it_leaves_behind_does_not_outlive_its_world(user: int | None) -> N
     _none_is_left(mark)
 
 
+def test_what_kills_us_or_the_keeper_kills_the_world(user: int | None) -> None:
+    mark = f"7{time.time_ns() % 10**9}"
+    pid = os.fork()
+    if pid == 0:
+        try:
+            run("/bin/sh", "-c", f"setsid sleep {mark} & sleep {mark}", user=user)
+        finally:
+            os._exit(0)
+    until = time.monotonic() + 20
+    while time.monotonic() < until and len(_with(mark)) < 2:
+        time.sleep(0.02)
+    assert len(_with(mark)) >= 2
+    for one in (*_children(pid), pid):
+        os.kill(one, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    _none_is_left(mark)
+
+
+def _children(pid: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def _none_is_left(mark: str) -> None:
     until = time.monotonic() + 10
     while time.monotonic() < until:
-        left = [pid for pid in os.listdir("/proc") if pid.isdigit() and mark in _words(pid)]
+        left = _with(mark)
         if not left:
             return
         time.sleep(0.02)
     raise AssertionError(f"{left} are left")
+
+
+def _with(mark: str) -> list[str]:
+    return [pid for pid in os.listdir("/proc") if pid.isdigit() and mark in _words(pid)]
 
 
 def _words(pid: str) -> list[str]:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from tachograph.formats import frame as fr
 from tachograph.replay.confinement import namespaces
+from tachograph.replay.confinement import system_calls as sc
 from tachograph.replay.confinement.warden import Warden
 from tachograph.replay.confinement.watching import LANDLOCK, NAMESPACES, Failed, Report, Settings, end_like, told_of
 from tachograph.replay.confinement.watchman import Watchman
@@ -91,6 +92,7 @@ def _wait_for_end(ours: socket.socket, founder: int, problem: int, program: int)
     """End as the program does. Whatever goes wrong, no other way is tried once it runs."""
     status = int(signal.SIGKILL)
     try:
+        sc.die_with_parent()
         os.write(problem, PROBLEM.pack(program, STARTED_AS))
         os.close(problem)
         os.closerange(0, 3)  # the program's streams: their end is its end

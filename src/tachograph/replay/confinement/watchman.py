@@ -35,7 +35,11 @@ class Watchman(Watching):
 
         return Prepared({}, open_, listener, then)
 
+    def last_step(self) -> None:
+        sc.die_with_parent()
+
     def on_start(self) -> None:
+        sc.die_with_parent()
         os.write(self._problem, PROBLEM.pack(self._program, STARTED_AS))
 
     def on_end(self, status: int) -> None:
