@@ -9,7 +9,7 @@ import pytest
 from tachograph.testing.scripted import Behaviour, Hangup, Request, ScriptedServer, Silence, head_then_hang, stream
 from tests.gauntlet.answers import echo, piece, prompt_of
 from tests.gauntlet.harness import record, replay, same
-from tests.gauntlet.test_calls import AT_THE_SOCKET, LIBRARIES, MODES, every_client
+from tests.gauntlet.test_calls import AT_THE_SOCKET, AWAITED, MODES, every_client
 
 HALF = piece("the harbour opens at")
 INSIDE = len(HALF) + 11  # bytes: inside the second chunk
@@ -91,7 +91,7 @@ def test_the_sdk_tries_again_after_its_own_time_out_and_each_attempt_is_an_effec
     assert "ReadTimeout" in first["error"]
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", AWAITED)
 def test_answers_that_the_program_gives_up_are_given_up_again_and_the_next_is_answered(
     tmp_path: Path, library: str
 ) -> None:

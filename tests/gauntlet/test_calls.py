@@ -13,14 +13,22 @@ from tests.gauntlet.harness import World, held_port, record, replay, same, tacho
 
 LIBRARIES = ("httpx", "httpx2", "openai")
 MODES = ("sync", "async")
+AWAITED = ("httpx", "httpx2", "openai", "aiohttp")
 AT_THE_SOCKET = [(library, "sync") for library in ("urllib", "urllib3", "requests", "botocore")]
 every_client = pytest.mark.parametrize(
-    ("library", "mode"), [(one, mode) for one in LIBRARIES for mode in MODES] + AT_THE_SOCKET
+    ("library", "mode"), [(one, mode) for one in LIBRARIES for mode in MODES] + [*AT_THE_SOCKET, ("aiohttp", "async")]
 )
 # Where the clients' own code makes no difference to what is tested: each library once, the SDK in both of its ways.
 some_clients = pytest.mark.parametrize(
     ("library", "mode"),
-    [("httpx", "sync"), ("httpx2", "async"), ("openai", "sync"), ("openai", "async"), *AT_THE_SOCKET],
+    [
+        ("httpx", "sync"),
+        ("httpx2", "async"),
+        ("openai", "sync"),
+        ("openai", "async"),
+        ("aiohttp", "async"),
+        *AT_THE_SOCKET,
+    ],
 )
 two_clients = pytest.mark.parametrize(("library", "mode"), [("httpx", "async"), ("httpx2", "sync")])
 own_and_sdk = pytest.mark.parametrize(("library", "mode"), [("httpx2", "sync"), ("openai", "async")])
@@ -88,7 +96,8 @@ def test_a_refused_connection_and_the_clients_own_retry_are_two_effects(
         late.stop()
     first, second = recorded.calls()
     assert (first["ended"], first["status"], second["status"]) == ("error", None, 200)
-    assert ("ConnectError" in first["error"]) == ((library, mode) not in AT_THE_SOCKET)
+    named = "ClientConnectorError" if library == "aiohttp" else "ConnectError"
+    assert (named in first["error"]) == ((library, mode) not in AT_THE_SOCKET)
     assert first["error"]
 
 

@@ -11,7 +11,7 @@ import pytest
 from tachograph.testing.scripted import Reply, Request, ScriptedServer
 from tests.gauntlet.answers import completion, prompt_of
 from tests.gauntlet.harness import Recorded, record, replay, same
-from tests.gauntlet.test_calls import LIBRARIES
+from tests.gauntlet.test_calls import AWAITED
 
 PROMPTS = ["alpha", "bravo", "charlie", "delta", "echo"]
 # Seconds after which each is answered: they complete in another order than they are issued in.
@@ -41,7 +41,7 @@ def own_answers(stdout: str) -> list[str]:
 EXPECTED = [f"{prompt} -> re: {prompt}" for prompt in PROMPTS]
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", AWAITED)
 def test_five_prompts_at_once_complete_in_the_recorded_order_whatever_order_they_are_issued_in(
     tmp_path: Path, library: str
 ) -> None:

@@ -350,3 +350,42 @@ def test_an_effect_inside_another_knows_it_in_every_thread(tmp_path: Path) -> No
 def test_the_path_of_a_program_that_was_started_is_taken_from_its_environment(tmp_path: Path) -> None:
     session = Session(tmp_path, "from tachograph.seams import context; print(context.here().path)")
     assert session.record(environment={"TACHO_PATH": "0/a2/p1"}).out == "0/a2/p1\n"
+
+
+LEFT = """
+import asyncio, gc, os, sys, uuid
+async def numbers():
+    try:
+        yield 1
+        yield 2
+    finally:
+        await asyncio.sleep(0)
+async def draws():
+    return str(uuid.uuid4())
+class Client:
+    def __init__(self, start):
+        self.itself, self.start = self, start
+    def __del__(self):
+        self.start(draws())
+async def main():
+    loop = asyncio.get_running_loop()
+    gc.disable()
+    for number in range(3):
+        async for _ in numbers():
+            break
+        Client(asyncio.create_task if number else loop.create_task)
+        if "--collect" in sys.argv:
+            gc.collect()
+            await asyncio.sleep(0.01)
+        print(await asyncio.create_task(draws()))
+    sys.stdout.flush()
+    os._exit(0)
+asyncio.run(main())
+"""
+
+
+def test_a_generator_that_is_collected_sooner_or_later_shifts_no_task_path(tmp_path: Path) -> None:
+    recorded = Session(tmp_path, LEFT).record("--collect")
+    replayed = recorded.replay("--late")
+    assert recorded.out.count("\n") == 3
+    assert replayed.out == recorded.out

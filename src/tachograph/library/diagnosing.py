@@ -19,18 +19,17 @@ WATCHED = {
     "requests": "through http.client, at the socket",
     "urllib3": "through http.client, at the socket",
     "botocore": "through http.client, at the socket",
+    "aiohttp": "client, below its parser",
 }
 UNWATCHED = {
-    "aiohttp": "has no seam yet: counted as bypassed, a replay refuses",
     "grpcio": "native sockets: only that a channel is opened is seen; a replay refuses",
-    "websockets": "has no seam: its connections are counted as bypassed",
+    "websockets": "has no seam: its connections are counted as bypassed, a replay refuses",
     "pycurl": "native sockets: not seen at all",
 }
 ALSO_THROUGH_HTTPX2 = ("anthropic", "google-genai", "mcp")
 NOT_SEEN = [
     "gRPC, websockets, native clients (libcurl, database drivers in C): no seam",
     "processes that multiprocessing starts by spawn or forkserver: counted, and refused in a replay",
-    "aiohttp: no seam yet; each connection counts as bypassed and the replay is refused",
     "children started with -I, -E or -S, frozen programs, other languages: played by a stub, not watched inside",
     "files that the program reads or writes: not kept yet",
     "sleeps: waited for in a replay too",

@@ -66,7 +66,7 @@ def make_plan(
         )
     unclaimed = [fact.said for fact in log.of(fr.NOTE) if fact.said["what"] in UNCLAIMED]
     if unclaimed:
-        first = unclaimed[0]
+        first = min(unclaimed, key=lambda said: not said["what"].startswith("bypassed."))  # what has a name says more
         return Refusal(
             "unrecorded_boundary",
             f"the program made {len(unclaimed)} connection(s) that no seam recorded (first: {first['what']} "
@@ -90,7 +90,7 @@ def make_plan(
 
 
 BOUNDARIES = ("http", "subprocess", "tool", "retrieval", "external")
-UNCLAIMED = ("socket.connect", "socket.sendto", "socket.sendmsg", "bypassed.grpc")
+UNCLAIMED = ("socket.connect", "socket.sendto", "socket.sendmsg", "bypassed.grpc", "bypassed.websocket")
 
 
 def temp_folders(plan: Launch) -> tuple[str, ...]:

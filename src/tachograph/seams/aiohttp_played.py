@@ -15,6 +15,7 @@ import asyncio
 from tachograph.formats.frame import MOVE, WIRE
 from tachograph.formats.wire_request import RequestReader
 from tachograph.seams import aiohttp_transport, context, port
+from tachograph.seams.bypasses import WEBSOCKET
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class Played(asyncio.Transport):
         if request.begun and not begun:
             if request.header(b"upgrade") == b"websocket" and port.current is not None:
                 url = aiohttp_transport.url_of(self._origin, request.target)
-                port.current.note(aiohttp_transport.WEBSOCKET, url)
+                port.current.note(WEBSOCKET, url)
             if request.header(b"expect") == b"100-continue" and not request.whole:
                 self._invite(request)
         if request.whole and not self._early:

@@ -19,6 +19,7 @@ import sys
 
 from tachograph.formats.wire_request import RequestReader
 from tachograph.seams import context, listeners, port
+from tachograph.seams.bypasses import WEBSOCKET
 from tachograph.seams.imports import when_imported
 
 TYPE_CHECKING = False
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 LIBRARY = "aiohttp"
-WEBSOCKET = "bypassed.websocket"
 _WAITS, _TAKES = b"W", b"R"
 
 

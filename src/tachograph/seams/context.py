@@ -14,13 +14,14 @@ from __future__ import annotations
 import os
 from _contextvars import ContextVar
 from itertools import count
+from sys import _getframe
 
 from tachograph.seams.imports import when_imported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
+    from types import FrameType, ModuleType
     from typing import Any
 
 ROOT = os.environ.get("TACHO_PATH", "0")
@@ -120,11 +121,22 @@ def _patch_uvloop(module: ModuleType) -> None:
     _patch_loop(module.Loop)  # a loop of its own, not asyncio's with other parts
 
 
+def _collected(coro: Any, asked: FrameType) -> bool:
+    """Whether a task comes when memory is collected, which is never the same twice, so that it counts as none.
+
+    That is the end of a generator that nobody ran to its end, and what a finalizer starts (openai closes its client so).
+    """
+    if type(coro).__name__ == "async_generator_athrow" or asked.f_code.co_name == "__del__":
+        return True
+    before = asked.f_back  # `asyncio.create_task` may stand between
+    return before is not None and before.f_code.co_name == "__del__"
+
+
 def _patch_loop(loop: Any) -> None:
     original = loop.create_task
 
     def create_task(self: Any, coro: Any, **options: Any) -> Any:
-        child = _next("a")
+        child = here() if _collected(coro, _getframe(1)) else _next("a")
         context = options.get("context")
         if context is not None:
             try:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from tachograph.formats.frame import CHUNK, END, HEAD
 from tachograph.seams import hooks, listeners, port
+from tachograph.seams.bypasses import WEBSOCKET
 from tachograph.seams.imports import when_imported
 
 TYPE_CHECKING = False
@@ -183,6 +184,8 @@ def _response(module: Any, arrival: port.Arrival, stream: Any) -> Any:
 
 def _watch(response: Any, exchange: port.Exchange, stream: type[Any]) -> Any:
     extensions = response.extensions
+    if response.status_code == 101 and port.current is not None:
+        port.current.note(WEBSOCKET, str(response.request.url if response._request is not None else "an upgrade"))
     exchange.head(
         response.status_code,
         response.headers.raw,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tachograph.seams import (
     aiohttp_transport,
+    bypasses,
     context,
     draws,
     grpc_channels,
@@ -45,4 +46,5 @@ def install() -> None:
     draws.install()
     listeners.install()
     grpc_channels.install()
+    bypasses.install()
     hooks.install()

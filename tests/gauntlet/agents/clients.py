@@ -6,13 +6,14 @@ byte for byte (`show`), so that two runs with the same stdout got the same bytes
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib
 import json
 import logging
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,9 @@ def show(got: Got) -> None:
 def chain(fault: BaseException | None) -> str:
     """The classes of an exception and of its causes, as far as a client library made them."""
     names = []
-    while fault is not None and (not names or type(fault).__module__.startswith(("openai", "httpx", "urllib"))):
+    while fault is not None and (
+        not names or type(fault).__module__.startswith(("openai", "httpx", "urllib", "aiohttp"))
+    ):
         names.append(f"{type(fault).__module__}.{type(fault).__qualname__}")
         fault = fault.__cause__
     return " <- ".join(names)
@@ -101,6 +104,14 @@ def _sdk(kind: str, url: str) -> Any:
         max_retries=SETTINGS.get("retries", 2),
         default_headers=headers(),
     )
+
+
+def running(work: Coroutine[Any, Any, None]) -> None:
+    """Run the program's coroutine, on the loop that the settings ask for."""
+    if SETTINGS.get("loop") == "uvloop":
+        importlib.import_module("uvloop").run(work)
+    else:
+        asyncio.run(work)
 
 
 class Caller:
@@ -153,7 +164,7 @@ class AsyncCaller:
 
     def __init__(self, library: str, url: str) -> None:
         self._url = f"{url}/v1/chat/completions"
-        self._library = importlib.import_module(library)
+        self._library = importlib.import_module("aiohttp_client" if library == "aiohttp" else library)
         self._is_sdk = library == "openai"
         if self._is_sdk:
             self.client = _sdk("AsyncOpenAI", url)
