@@ -353,7 +353,7 @@ def test_the_path_of_a_program_that_was_started_is_taken_from_its_environment(tm
 
 
 LEFT = """
-import asyncio, gc, os, sys, uuid
+import asyncio, gc, sys, uuid
 async def numbers():
     try:
         yield 1
@@ -378,8 +378,6 @@ async def main():
             gc.collect()
             await asyncio.sleep(0.01)
         print(await asyncio.create_task(draws()))
-    sys.stdout.flush()
-    os._exit(0)
 asyncio.run(main())
 """
 

@@ -124,7 +124,7 @@ def _patch_uvloop(module: ModuleType) -> None:
 def _collected(coro: Any, asked: FrameType) -> bool:
     """Whether a task comes when memory is collected, which is never the same twice, so that it counts as none.
 
-    That is the end of a generator that nobody ran to its end, and what a finalizer starts (openai closes its client so).
+    That is the end of a generator that nobody ran to its end, and what a finalizer starts (so openai closes clients).
     """
     if type(coro).__name__ == "async_generator_athrow" or asked.f_code.co_name == "__del__":
         return True
