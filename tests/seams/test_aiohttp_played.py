@@ -184,7 +184,7 @@ def test_an_answer_that_comes_before_its_request_is_its_answer(tmp_path: Path) -
         assert recorded.out == "503 busy\n" * 2
     replayed = recorded.replay()
     assert (replayed.out, replayed.clean) == (recorded.out, True)
-    assert [effect.answer for effect in recorded.log.effects] == [b"busy"] * 2
+    assert [(effect.answer, effect.ended) for effect in recorded.log.effects] == [(b"busy", "eof")] * 2
 
 
 @contextmanager
@@ -259,3 +259,19 @@ def certified(folder: Path) -> tuple[ssl.SSLContext, Path]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(path, secret)
     return context, path
+
+
+EXPECTING = """
+async with session.post(BASE + "/", data=b"never sent", expect100=True) as r:
+    told(r.status, await r.text())
+"""
+
+
+def test_a_body_that_the_server_did_not_ask_for_is_not_sent_in_a_replay_either(tmp_path: Path) -> None:
+    with busy_server() as url:
+        recorded = Session(tmp_path, written(EXPECTING)).record(url)
+    assert recorded.out == "503 busy\n"
+    (effect,) = recorded.log.effects
+    assert (effect.body, effect.body_complete, effect.ended) == (b"", False, "eof")
+    replayed = recorded.replay()
+    assert (replayed.out, replayed.misses, replayed.clean) == (recorded.out, [], True)

@@ -112,7 +112,9 @@ class Tap(Watched):
         begun = request is not None and request.begun
         if request is None or request.whole:
             request, begun = RequestReader(), False
-            self._request, self.payload = request, None
+            self._request = request
+            if not self._early:
+                self.payload = None
         body = b"".join([request.feed(piece if type(piece) is bytes else bytes(piece)) for piece in pieces])
         if not request.begun:
             return
@@ -134,9 +136,11 @@ class Tap(Watched):
             exchange.part(body)
         if request.whole and (begun or given is None):
             exchange.sent()
-        for early in self._early:
-            exchange.wire(early)
-        self._early.clear()
+        if self._early:
+            for early in self._early:
+                exchange.wire(early)
+            self._early.clear()
+            self.parsed()
 
     def came(self, data: bytes) -> None:
         """What one read of the socket gave is about to be given to the parser."""
