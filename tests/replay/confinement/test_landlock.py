@@ -53,17 +53,21 @@ def test_no_socket_leaves_and_each_attempt_is_told(user: int | None) -> None:
         s.create_connection(("127.0.0.1", 9))
         s.socket(s.AF_INET6).connect(("::1", 9))
         s.socket(s.AF_INET, s.SOCK_DGRAM)
-        s.socket(s.AF_UNIX)
+        s.socket(s.AF_UNIX).connect("\\0other")
+        s.socket(s.AF_UNIX, s.SOCK_DGRAM)
         s.socket(s.AF_INET, s.SOCK_STREAM, 262)
         s.socket(s.AF_INET).sendto(b"x", 0x20000000, ("127.0.0.1", 9))
         """,
         user,
     )
-    assert closed.out == "PermissionError\n" * 6
+    held = ["PermissionError"] * 7
+    held[3] = "ConnectionRefusedError"
+    assert closed.out.split() == held
     told = [(said["what"], said["where"].split(" by ")[0]) for said in closed.of(fr.ATTEMPT)]
     assert told == [
         ("connect", "127.0.0.1:9"), ("connect", "[::1]:9"), ("socket", "AF_INET, SOCK_DGRAM"),
-        ("socket", "AF_UNIX, SOCK_STREAM"), ("socket", "AF_INET, SOCK_STREAM"), ("sendto", "127.0.0.1:9"),
+        ("connect", "unix:@other"), ("socket", "AF_UNIX, SOCK_DGRAM"), ("socket", "AF_INET, SOCK_STREAM"),
+        ("sendto", "127.0.0.1:9"),
     ]  # fmt: skip
 
 
@@ -75,10 +79,11 @@ def test_what_an_ordinary_program_does_with_sockets_goes_on(user: int | None) ->
         one, other = socket.socketpair(); one.send(b"x"); print(other.recv(1))
         asyncio.run(asyncio.sleep(0))
         print(socket.create_server(("127.0.0.1", 0)).getsockname()[0])
+        print(socket.getaddrinfo("localhost", 80, type=socket.SOCK_STREAM)[0][1].name)
         print([name for _, name in socket.if_nameindex()][0])
         """, user=user, ways=WAYS,
     )  # fmt: skip
-    assert (closed.out, closed.err, closed.attempts) == ("b'x'\n127.0.0.1\nlo\n", "", [])
+    assert (closed.out, closed.err, closed.attempts) == ("b'x'\n127.0.0.1\nSOCK_STREAM\nlo\n", "", [])
 
 
 def test_ports_that_the_run_listens_on_itself_are_let_through_and_named(user: int | None) -> None:

@@ -145,7 +145,7 @@ class Listener:
         family = int.from_bytes(data[:2], "little")
         connects = name == "connect"
         if family == socket.AF_UNIX:
-            return self._unix(call, name, data[2:]) if self._inside else Refused(errno.EACCES, name, "unix")
+            return self._unix(call, name, data[2:])
         if family in (socket.AF_INET, socket.AF_INET6):
             loopback, text, port = _internet(family, data)
             inside = loopback and self._inside
@@ -193,20 +193,20 @@ class Listener:
     def _unix(self, call: sc.Notification, name: str, data: bytes) -> Refused | None:
         if data[:1] == b"\0":  # abstract: of this network namespace alone
             shown = "@" + data[1:].decode("utf-8", "backslashreplace")
-            return None if self._is_own(shown) else Refused(errno.ECONNREFUSED, name, f"unix:{shown}")
+            return None if self._inside and self._is_own(shown) else Refused(errno.ECONNREFUSED, name, f"unix:{shown}")
         path = os.fsdecode(data.partition(b"\0")[0])
         if not path:
-            return None
+            return None if self._inside else Refused(errno.EINVAL)
         full = path if path.startswith("/") else f"{os.readlink(f'{self._proc}/{call.pid}/cwd')}/{path}"
         try:
             fd = sc.open_in(self._world, full)
-        except OSError:
-            return None  # the call will find nothing either
+        except OSError:  # the call will find nothing either
+            return None if self._inside else Refused(errno.ENOENT)
         try:
             found = os.fstat(fd)
         finally:
             os.close(fd)
-        if not stat.S_ISSOCK(found.st_mode) or self._is_own(path):
+        if self._inside and (not stat.S_ISSOCK(found.st_mode) or self._is_own(path)):
             return None
         quiet = full.startswith(_LIBRARY_DAEMONS)
         return Refused(errno.ECONNREFUSED, "" if quiet else name, f"unix:{path}")

@@ -4,8 +4,9 @@ Every call that it stops is asked of a listener (`notify`), which reports it and
 
 - in a network of its own (`HELD`): calls that would reach past the namespaces or hide what is done, and, so that every
   attempt is known, calls that name an address; those that stay inside go on;
-- without one (`SHUT`): no socket can be made but a TCP one, which Landlock holds, a netlink one, and a `socketpair`; no
-  call that names an address goes on. Other protocols over IP and TCP's fast open would pass Landlock, and are stopped.
+- without one (`SHUT`): no socket can be made but a TCP one, which Landlock holds, a unix stream, a netlink one, and a
+  `socketpair`; no call that names an address goes on. Other protocols over IP and TCP's fast open would pass Landlock,
+  and are stopped.
 
 io_uring is stopped in both: it makes and connects sockets past any filter.
 """
@@ -84,10 +85,10 @@ def _family_held() -> list[bytes]:
 
 
 def _family_shut() -> list[bytes]:
-    """Netlink; or inet, a stream, and TCP or no protocol named."""
+    """Netlink; or unix and inet streams of TCP, or of no protocol named."""
     return [
-        _code(_LOAD, _argument(0)), _code(_JUMP_EQUAL, 16, 9, 0), _code(_JUMP_EQUAL, 2, 1, 0),
-        _code(_JUMP_EQUAL, 10, 0, 6), _code(_LOAD, _argument(1)), _code(_AND, 15), _code(_JUMP_EQUAL, 1, 0, 3),
-        _code(_LOAD, _argument(2)), _code(_JUMP_EQUAL, 0, 2, 0), _code(_JUMP_EQUAL, 6, 1, 0),
-        _code(_RETURN, _NOTIFY), _code(_RETURN, _ALLOW),
+        _code(_LOAD, _argument(0)), _code(_JUMP_EQUAL, 16, 10, 0), _code(_JUMP_EQUAL, 1, 2, 0),
+        _code(_JUMP_EQUAL, 2, 1, 0), _code(_JUMP_EQUAL, 10, 0, 6), _code(_LOAD, _argument(1)), _code(_AND, 15),
+        _code(_JUMP_EQUAL, 1, 0, 3), _code(_LOAD, _argument(2)), _code(_JUMP_EQUAL, 0, 2, 0),
+        _code(_JUMP_EQUAL, 6, 1, 0), _code(_RETURN, _NOTIFY), _code(_RETURN, _ALLOW),
     ]  # fmt: skip
