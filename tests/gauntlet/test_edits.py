@@ -37,7 +37,6 @@ def test_an_edited_system_prompt_is_named_with_both_texts_and_never_answered(
     assert "re: " not in replayed.stdout  # the old answer was not given to the new question
 
 
-@pytest.mark.xfail(strict=True, reason="only code, and files named in argv, are looked at: not yet files that are read")
 def test_a_file_that_the_program_only_reads_is_named_where_it_changed(tmp_path: Path) -> None:
     world_in(tmp_path).edit("lines.txt", "end")
     with ScriptedServer(echo) as server:

@@ -11,6 +11,7 @@ import pytest
 
 from tachograph.errors import FormatError
 from tachograph.formats import frame as fr
+from tachograph.formats.effect_log import read_effect_log
 from tachograph.formats.file_state import (
     ABSENT,
     FILE,
@@ -26,7 +27,7 @@ from tachograph.formats.file_state import (
     write_states,
 )
 from tachograph.replay.layout import lay_out
-from tachograph.replay.startstate import StartState, start_state
+from tachograph.replay.startstate import StartState, start_state, without_files
 from tachograph.replay.written import compare_written, shown
 from tests.replay.made import Run
 
@@ -144,6 +145,19 @@ def test_content_of_many_parts_is_whole_or_not_there() -> None:
     assert start_state(run.log).files[f"{CWD}/n"].data == data
     run.frames = [frame for frame in run.frames if frame.kind != fr.FILE_PART]
     assert list(start_state(run.log).not_kept) == [f"{CWD}/n"]
+
+
+def test_a_tape_without_files_keeps_the_draws_that_rode_in_their_frames() -> None:
+    run = Run()
+    run.add(fr.SITE, fr.fields(b"time.time", b"a.py", b"f", b"time()"), effect=1)
+    told(run, fr.FILE_BEFORE, f"{CWD}/n", FileState.of(os.urandom(PART + 1)))
+    run.frames[-1].draws = fr.pack_draw(1, 1, 4.5)
+    run.call(1, b"{}")
+    tape = without_files(run.data)
+    log = read_effect_log([tape])
+    assert [draw.value for draw in log.draws] == [4.5]
+    assert (len(tape) < 3000, log.of(fr.FILE_BEFORE, fr.FILE_PART), len(log.effects)) == (True, [], 1)
+    assert without_files(tape) == tape
 
 
 def test_states_survive_being_written_down() -> None:

@@ -75,3 +75,10 @@ def own_files() -> dict[str, str]:
         except OSError:
             continue
     return found
+
+
+def store_of(spool: str) -> str:
+    """Return the folder whose files are our own: the store that a spool folder lies in, or that folder alone."""
+    folder = os.path.realpath(spool)
+    above = os.path.dirname(folder)
+    return (above if os.path.isdir(os.path.join(above, "journal")) else folder) + os.sep

@@ -31,6 +31,7 @@ def process_facts() -> dict[str, Any]:
         "executable": sys.executable,
         "argv": list(sys.orig_argv),
         "hashSeed": os.environ.get("PYTHONHASHSEED", ""),
+        "watchesFiles": True,
     }
 
 

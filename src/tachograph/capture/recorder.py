@@ -16,7 +16,7 @@ from hmac import digest
 from itertools import count
 from time import monotonic_ns, time_ns
 
-from tachograph.capture.facts import own_files
+from tachograph.capture.facts import own_files, store_of
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.formats.credentials import redact_headers, redact_url
@@ -24,6 +24,7 @@ from tachograph.formats.wire import HeadTaker
 from tachograph.model.identity import mint
 from tachograph.seams import context, port
 from tachograph.seams.draws import site_of
+from tachograph.seams.filebook import FileBook
 from tachograph.store.spool import Spool, first_gap
 
 TYPE_CHECKING = False
@@ -142,6 +143,7 @@ class Recorder:
         self._entropy = entropy
         self._known_tags: dict[bytes, bytes] = {}
         self._pid = 0
+        self._files = FileBook(self._tell_file, own=(store_of(folder),))
         self._effects, self._decisions = count(), count(1)
         self._begin()
 
@@ -269,6 +271,26 @@ class Recorder:
     def passed(self, what: str, detail: str) -> None:
         """A seam's own connection: its effect is recorded by that seam."""
 
+    def _tell_file(self, kind: int, payload: bytes, decision: int) -> None:
+        self.write(kind, payload, 0, decision, 0, 0, 0)
+
+    def will_write(self, path: str) -> None:
+        """Keep a file as it is before the program's first write to it."""
+        try:
+            self._files.will_write(path, context.decision.get())
+        except Exception as fault:  # noqa: BLE001 - the program's edge: its open must succeed as it would without us
+            self.note("bypassed.file", f"{path}: {type(fault).__name__}: {fault}")
+        else:
+            if self._files.is_full:
+                self.note("bypassed.file", "more files were written than are kept")
+
+    def will_read(self, path: str) -> None:
+        """Remember a file that the program reads."""
+        try:
+            self._files.will_read(path)
+        except Exception as fault:  # noqa: BLE001 - as above
+            self.note("bypassed.file", f"{path}: {type(fault).__name__}: {fault}")
+
     def installed(self) -> None:
         """Recording runs already."""
 
@@ -288,6 +310,7 @@ class Recorder:
     def forked(self) -> None:
         """In a child after a fork: a file of its own, under a key of its own."""
         inherited = self._spool
+        self._files.forked()
         try:
             self._begin()
         except OSError as fault:
@@ -297,5 +320,9 @@ class Recorder:
     def finish(self) -> None:
         """The process ends: the draws that still wait, then the last frame."""
         if os.getpid() == self._pid:
+            try:
+                self._files.finish()
+            except Exception as fault:  # noqa: BLE001 - the program's edge: it ends as it would without us
+                self.note("bypassed.file", f"how files were left: {type(fault).__name__}: {fault}")
             self.write(fr.ENDED, values.encode({"files": own_files()}), 0, 0, 0, 0, 0)
             self._spool.close()

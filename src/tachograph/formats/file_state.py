@@ -110,7 +110,7 @@ def read_state(payload: bytes) -> tuple[bytes, str, FileState]:
     return key, os.fsdecode(path), state
 
 
-def states_of(facts: Iterable[Fact], kind: int) -> list[tuple[str, FileState]]:
+def states_of(facts: Iterable[Fact | fr.Frame], kind: int) -> list[tuple[str, FileState]]:
     """Return (path, state) of every frame of that kind, parts put together, in order.
 
     A state some of whose parts are missing has no content. Raises FormatError where a frame is not what it says.

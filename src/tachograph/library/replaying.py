@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -12,11 +13,22 @@ from tachograph.formats import frame as fr
 from tachograph.formats.answers import ReplayAnswer
 from tachograph.formats.effect_log import EffectLog, read_effect_log
 from tachograph.intake.reading import Captured
-from tachograph.replay.confinement.possible import AUTO
+from tachograph.replay.confinement.possible import AUTO, no_overlay
+from tachograph.replay.confinement.watching import NAMESPACES
 from tachograph.replay.engine import run_again
+from tachograph.replay.layout import lay_out
 from tachograph.replay.lending import lend, stand_in
-from tachograph.replay.plan import Refusal, make_plan
+from tachograph.replay.plan import Refusal, make_plan, temp_folders
 from tachograph.replay.report import judge
+from tachograph.replay.startstate import (
+    StartState,
+    moved,
+    recorded_folder,
+    start_state,
+    watches_files,
+    without_files,
+)
+from tachograph.replay.written import compare_written, states_left
 
 
 class Unwatched(TachographError):
@@ -39,13 +51,30 @@ def replay_run(
         raise Refused(plan.message, reason=plan.reason)
     if not os.path.isdir(plan.cwd):
         raise Refused(f"the run's folder {plan.cwd} is not here: name another with --cwd", reason="no_folder")
-    changed = inputs_changed(log, cwd=plan.cwd)
-    outcome = run_again(plan, stood_in.tape, log, confinement=confinement, lent_folder=cwd).compared(stood_in.compared)
+    start = start_state(log, cwd=plan.cwd)
+    watched = watches_files(log)
+    why = no_overlay(confinement) if start.lasting else ""
+    if why:
+        _without_overlay(start, why=why, elsewhere=plan.cwd != recorded_folder(log))
+    changed = inputs_changed(log, cwd=plan.cwd, start=start)
+    outcome = run_again(
+        plan, without_files(stood_in.tape), log, confinement=confinement, lent_folder=cwd,
+        lay_out=partial(lay_out, start.files),
+    ).compared(stood_in.compared)  # fmt: skip
     if not outcome.of(fr.READY) and outcome.exit_code not in (126, 127):
         raise Unwatched(
             "the program ran without loading the replay (started with -I, -E or -S, or no Python 3.11+?): "
             "what it did outside is not known"
         )
+    written = None
+    if watched:
+        closed: dict[str, Any] = next((said for _, said in outcome.of(fr.CONFINED)), {})
+        overlay = closed.get("way") == NAMESPACES
+        inside = (plan.cwd, *temp_folders(plan))
+        now = states_left(start, outcome.frames, overlay=overlay, inside=inside)
+        written = compare_written(start, now, change=stood_in.compared)
+        if start.lasting and not why and not overlay:
+            written.notes.append("files did not start as they were before the run: no overlay could be made after all")
     return judge(
         replay_id=replay_id,
         decision_id=captured.decision_id,
@@ -55,11 +84,32 @@ def replay_run(
         inputs_changed=changed,
         origin_state="damaged" if captured.damage else captured.state,
         decision=captured.number,
+        recorded_writes=start.known if watched else None,
+        files=written,
     )
 
 
-def inputs_changed(log: EffectLog, *, cwd: str) -> list[dict[str, Any]]:
-    """Name the files that the run was started from or loaded and that are not what they were."""
+def _without_overlay(start: StartState, *, why: str, elsewhere: bool) -> None:
+    """Lay the start state out in the folder of `--cwd`. Raises Refused where a file of the user's would change."""
+    outside = [path for path in start.lasting if not path.startswith(start.cwd.rstrip(os.sep) + os.sep)]
+    if not elsewhere or outside:
+        path = (outside or start.lasting)[0]
+        raise Refused(
+            f"the run wrote {len(start.lasting)} file(s) (first: {path}), and a replay would write them for real: "
+            f"there is no overlay here ({why}). Name another folder with --cwd, where files of the run's folder are "
+            "laid out as they were; files outside it need an overlay",
+            reason="no_file_world",
+        )
+    failed = lay_out(start.files)
+    if failed:
+        raise Refused(f"files cannot be laid out as they were before the run: {failed[0]}", reason="no_file_world")
+
+
+def inputs_changed(log: EffectLog, *, cwd: str, start: StartState | None = None) -> list[dict[str, Any]]:
+    """Name the files that the run was started from, loaded or read and that are not what they were.
+
+    Those that it wrote are none of them: they start as they were.
+    """
     recorded: dict[str, str] = {}
     for fact in log.of(fr.RUN, fr.PROCESS):
         recorded.update(fact.said.get("files") or {})
@@ -68,13 +118,42 @@ def inputs_changed(log: EffectLog, *, cwd: str) -> list[dict[str, Any]]:
             recorded.update(fact.said.get("files") or {})
     old = (log.first(fr.RUN) or log.first(fr.PROCESS)).get("cwd", cwd)
     changes = []
+    start = start or StartState(cwd)
+    for path, kept in start.opened.items():
+        recorded[path] = kept.digest or (sha256(kept.data).hexdigest() if kept.content else "")
+    for path, (size, time, digest, moving) in sorted(_read(log).items()):
+        here = moved(path, old, cwd)
+        if here in start.files or here in start.written:
+            continue
+        if digest:
+            recorded.setdefault(path, digest)
+        elif moving or _size_and_time(here) != (size, time):
+            what = "changed during the run" if moving else "size or time"
+            changes.append({"path": here, "what": what, "recorded": None, "now": None})
     for path, digest in sorted(recorded.items()):
-        here = os.path.join(cwd, os.path.relpath(path, old)) if path.startswith(old + os.sep) else path
+        here = moved(path, old, cwd)
         now = _digest(here)
-        if now != digest:
+        if now != digest and digest:
             what = "missing" if now is None else "content"
             changes.append({"path": here, "what": what, "recorded": digest, "now": now})
-    return changes
+    return sorted(changes, key=lambda one: str(one["path"]))
+
+
+def _read(log: EffectLog) -> dict[str, list[Any]]:
+    """What each process read, by path: of several, the first."""
+    found: dict[str, list[Any]] = {}
+    for fact in log.of(fr.FILES_READ):
+        for path, said in fact.said.items():
+            found.setdefault(path, said)
+    return found
+
+
+def _size_and_time(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
 
 
 def _digest(path: str) -> str | None:

@@ -73,6 +73,12 @@ class _Probing:
     def installed(self) -> None:
         """The program does not run yet."""
 
+    def will_write(self, path: str) -> None:
+        """Nothing that we open ourselves is the program's."""
+
+    def will_read(self, path: str) -> None:
+        """Nor what we read."""
+
 
 def start(settings: dict[str, str]) -> None:
     """Replay this process from the tape that the engine handed over."""

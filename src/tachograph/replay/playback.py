@@ -31,6 +31,7 @@ from tachograph.replay.played import Declared, Played
 from tachograph.replay.stub import StubOf
 from tachograph.seams import context, port
 from tachograph.seams.draws import site_of
+from tachograph.seams.filebook import FileBook
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class Playback:
         self._asleep = asleep
         self._lent: dict[Any, Any] = log.first(fr.LENT)
         self._report = report
+        self._files = FileBook(lambda kind, payload, _: report(kind, 0, payload), keep=0)
         self.ledger = Ledger(log.effects) if ledger is None else ledger
         self._free: dict[int, Effect] = {effect.index: effect for effect in log.effects}
         self.connections = Connections(self, log.effects)
@@ -345,6 +347,14 @@ class Playback:
         self._report(fr.ATTEMPT, 0, values.encode(said))
         raise PermissionError(13, f"a replay allows no {what} ({detail}): no recording claims it")
 
+    def will_write(self, path: str) -> None:
+        """The program writes here: how it leaves it is told when it ends."""
+        if not self._asleep:
+            self._files.will_write(path)
+
+    def will_read(self, path: str) -> None:
+        """What a replay reads is what the parent found before it began."""
+
     def installed(self) -> None:
         """From here on the program was recorded."""
         self._asleep = False
@@ -357,6 +367,7 @@ class Playback:
         """In a child after a fork: what the parent's threads wait for, and where they drifted, is the parent's."""
         self.order.forked()
         self._drifted.clear()
+        self._files.forked()
         self.spent_ns = 0
 
     def finish(self) -> None:
@@ -371,5 +382,6 @@ class Playback:
         ]
         if drift:
             self._report(fr.DRIFT, 0, values.encode(drift[:200]))
+        self._files.finish()
         self._report(fr.SPENT, 0, values.encode({"ns": self.spent_ns}))
         self.ledger.left()

@@ -1,8 +1,8 @@
 """From what a replayed program did to the answer: equivalent or not, and where it first differs.
 
 Equivalent means (DESIGN section 6): every effect of each task path consumed once and in order, no miss, no attempt to
-get out, the same exit status, stdout bytes and decision outputs. Informational: stderr, durations, order between
-paths, drift. After the first miss, later differences are marked as its consequences.
+get out, the same exit status, stdout bytes, decision outputs and files written. Informational: stderr, durations, order
+between paths, drift. After the first miss, later differences are marked as its consequences.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tachograph.formats.answers.replay import (
 )
 from tachograph.replay.confinement.account import account, written_outside
 from tachograph.replay.plan import BASIS, temp_folders
+from tachograph.replay.written import shown
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -32,12 +33,13 @@ if TYPE_CHECKING:
     from tachograph.formats.effect_log import EffectLog
     from tachograph.replay.engine import Outcome
     from tachograph.replay.plan import Launch
+    from tachograph.replay.written import Written
 
 
 def judge(
     *, replay_id: str, decision_id: str, log: EffectLog, plan: Launch, outcome: Outcome,
     inputs_changed: list[dict[str, Any]], origin_state: str, decision: int,
-    recorded_writes: Collection[str] | None = None,
+    recorded_writes: Collection[str] | None = None, files: Written | None = None,
 ) -> ReplayAnswer:  # fmt: skip
     """Compare a replay with the record and return the answer.
 
@@ -63,6 +65,7 @@ def judge(
         *_twice(served),
         *_ends(log, outcome),
         *_outputs(log, outcome),
+        *_files(files),
     ]
     mine, elsewhere = _own(found, own, decision)
     divergences = [*_missed(misses), *mine]  # a call that nothing recorded comes near belongs to no recorded effect
@@ -76,6 +79,7 @@ def judge(
         notes.append(f"the run differs outside this decision: {where}")
     if not ready:
         divergences.append(_divergence("/replay/started", "watched", "the program never started under watch"))
+    notes += files.notes if files is not None else []
     live = outcome.of(fr.LIVE)
     same = not (divergences or misses or attempts or unconsumed or live or outcome.ended_by)
     return ReplayAnswer(
@@ -89,7 +93,7 @@ def judge(
         misses=misses,
         unconsumed=unconsumed,
         attempts=attempts,
-        drift=_drift(outcome),
+        drift=_drift(outcome) + (files.drift if files is not None else []),
         inputsChanged=inputs_changed,
         liveEffects=len(live),
         modelCallsSent=0,
@@ -233,6 +237,12 @@ def _stream_difference(recorded: bytes, replayed: bytes) -> DivergenceItem:
     here = _text(ours[number]) if number < len(ours) else None
     there = _text(theirs[number]) if number < len(theirs) else None
     return _divergence(f"/outcome/stdout/lines/{number}", here, there)
+
+
+def _files(files: Written | None) -> list[DivergenceItem]:
+    """How the run left the files that it wrote; None where that was not kept."""
+    leaves = files.leaves if files is not None else []
+    return [_divergence(leaf.path, shown(leaf.recorded), shown(leaf.replayed)) for leaf in leaves]
 
 
 _SAID = {fr.OUTPUT: "output", fr.CONFIGURE: "configuration", fr.FAIL: "failure", fr.CLOSE: "outcome"}

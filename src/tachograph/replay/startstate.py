@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tachograph.formats import frame as fr
-from tachograph.formats.file_state import ABSENT, FILE, FOLDER, SPECIAL, FileState, states_of
+from tachograph.formats.file_state import ABSENT, FILE, SPECIAL, FileState, states_of
 
 if TYPE_CHECKING:
     from collections.abc import Set
@@ -39,6 +39,11 @@ class StartState:
     opened: dict[str, FileState] = field(default_factory=dict)
     not_kept: dict[str, str] = field(default_factory=dict)
     not_told: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def known(self) -> set[str]:
+        """Every path that the run is known to have opened for writing."""
+        return {*self.files, *self.written, *self.opened, *self.not_kept, *self.not_told}
 
     @property
     def lasting(self) -> list[str]:
@@ -114,6 +119,34 @@ def recorded_folder(log: EffectLog) -> str:
     return os.path.normpath(str(said.get("cwd") or "/"))
 
 
+def watches_files(log: EffectLog) -> bool:
+    """Say whether the recorder kept files at all: one of an earlier version did not, and then nothing is compared."""
+    return any(fact.said.get("watchesFiles") for fact in log.of(fr.PROCESS))
+
+
+def without_files(tape: bytes) -> bytes:
+    """Return a tape without the files' frames: a replayed program needs none of them, but what rides in them."""
+    parts, start, at = [], 0, 0
+    while at + fr.LENGTH.size < len(tape):
+        after = at + fr.LENGTH.size + int(fr.LENGTH.unpack_from(tape, at)[0])
+        if tape[at + fr.LENGTH.size] in _FILES:
+            parts += [tape[start:at], _draws_alone(tape[at + fr.LENGTH.size : after])]
+            start = after
+        at = after
+    return b"".join([*parts, tape[start:]]) if parts else tape
+
+
+def _draws_alone(written: bytes) -> bytes:
+    """What was drawn before a file's frame rides in it."""
+    frame = fr.read_frame(written)
+    if not frame.draws:
+        return b""
+    return fr.write_log([fr.Frame(fr.DRAWS, 0, frame.decision, 0, frame.path, 0, frame.at_ns, frame.draws, b"")])[0]
+
+
+_FILES = frozenset((fr.FILE_BEFORE, fr.FILE_AFTER, fr.FILE_PART, fr.FILES_READ))
+
+
 def moved(path: str, old: str, new: str) -> str:
     """Return a path of the record as it is in the replay's folder."""
     if old in ("/", new):
@@ -128,10 +161,3 @@ def named(path: str, cwd: str) -> str:
     inside = path.startswith(cwd.rstrip(os.sep) + os.sep) and cwd != os.sep
     shown = os.path.relpath(path, cwd) if inside else path
     return shown.encode("utf-8", "backslashreplace").decode().replace("~", "~0").replace("/", "~1")
-
-
-def folders_above(state: StartState) -> list[str]:
-    """Return the folders that must stand before the files do, outermost first."""
-    wanted = {path for path, kept in state.files.items() if kept.kind == FOLDER}
-    wanted |= {os.path.dirname(path) for path, kept in state.files.items() if kept.kind not in (ABSENT, FOLDER)}
-    return sorted(wanted)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,9 +32,13 @@ from tachograph.comparison.leaves import (
     read_json,
     tree_of,
 )
-from tachograph.formats.file_state import ABSENT, FILE, LINK, NOTHING, FileState
+from tachograph.formats import frame as fr
+from tachograph.formats import values
+from tachograph.formats.file_state import ABSENT, FILE, LINK, NOTHING, FileState, states_of
+from tachograph.formats.frame import Frame
 from tachograph.replay.startstate import StartState, database_of, named
 from tachograph.replay.tables import is_database, tables
+from tachograph.seams.filebook import MOST_DATABASE, MOST_DIGEST, MOST_LEFT, look
 
 MOST_LEAVES = 20  # of one file: the first says where to look
 
@@ -70,6 +74,40 @@ def compare_written(
     for path, reason in sorted({**start.not_kept, **start.not_told}.items()):
         found.notes.append(f"not compared: {path} ({reason})")
     return found
+
+
+def states_left(
+    start: StartState, frames: Iterable[Frame], *, overlay: bool, inside: Sequence[str]
+) -> dict[str, FileState]:  # fmt: skip
+    """Return how a replay left its files, from its report: as each process of it told when it ended.
+
+    Where none told of a file that the recorded run wrote (it was killed, or did not write it), the file is looked at:
+    as it was found in the overlay, else as it lies here. Files outside the folders `inside` that only the replay wrote
+    are attempts to get out, and none of these.
+    """
+    frames = list(frames)
+    told = dict(states_of(frames, fr.FILE_AFTER))
+    found = {}
+    for frame in frames:
+        if frame.kind == fr.WRITTEN:
+            said = values.decode(frame.payload)
+            found[said["path"]] = _found(said)
+    now = {path: state for path, state in told.items() if path in start.known}
+    for path in start.written.keys() - now.keys():
+        now[path] = found.get(path) or look(path, most=MOST_LEFT, digest=MOST_DIGEST, databases=MOST_DATABASE)
+    folders = tuple(folder.rstrip("/") + "/" for folder in inside)
+    for path in told.keys() - now.keys():
+        if path.startswith(folders) and (not overlay or path in found):
+            now[path] = told[path]
+    return now
+
+
+def _found(said: dict[str, Any]) -> FileState:
+    data = said["data"]
+    return FileState(
+        said["kind"], mode=said["mode"], mtime_ns=said["mtime_ns"], size=said["size"], digest=said["sha256"],
+        target=said["target"], data=data or b"", content=data is not None,
+    )  # fmt: skip
 
 
 def _whole(path: str, known: set[str]) -> str:

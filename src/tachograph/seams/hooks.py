@@ -1,4 +1,4 @@
-"""What passes no seam: connections that no transport claims, and programs started past `subprocess`.
+"""What passes no seam: connections that no transport claims, and programs started past `subprocess`. And files.
 
 An audit hook sees them whoever causes them (a client without a seam, `_socket` directly, `os.system`). A recorder notes
 them, so that coverage counts what bypassed it; a playback refuses them (`PermissionError`) and reports the attempt. No
@@ -14,7 +14,7 @@ import _posixsubprocess
 import os
 import sys
 
-from tachograph.seams import port
+from tachograph.seams import files, port
 from tachograph.seams.context import claimed, failing
 from tachograph.seams.listeners import is_own_address
 from tachograph.seams.subprocesses import starting
@@ -64,10 +64,11 @@ def _start(event: str, args: tuple[Any, ...]) -> tuple[str, str] | None:
     return event, what.decode("utf-8", "replace") if isinstance(what, bytes) else str(what)
 
 
-_WATCHED: dict[str, Callable[[str, tuple[Any, ...]], tuple[str, str] | None]] = {
+_WATCHED: dict[str, Callable[[str, tuple[Any, ...]], Any]] = {
     "socket.connect": _connect, "socket.sendto": _connect, "socket.sendmsg": _connect, "socket.bind": _bind,
     "socket.getaddrinfo": _resolve, "socket.gethostbyname": _resolve, "subprocess.Popen": _start, "os.system": _start,
     "os.exec": _start, "os.posix_spawn": _start, "os.spawn": _start, "os.startfile": _start,
+    **files.EVENTS,
 }  # fmt: skip
 _DIALS = (_connect, _resolve)
 
@@ -75,6 +76,10 @@ _DIALS = (_connect, _resolve)
 def _hook(event: str, args: tuple[Any, ...]) -> None:
     watch = _WATCHED.get(event)
     if watch is None:
+        return
+    if event in files.EVENTS:
+        if port.current is not None:
+            watch(event, args)
         return
     if watch in _DIALS and (fault := failing.get()) is not None:
         raise fault

@@ -109,6 +109,12 @@ if TYPE_CHECKING:
         def passed(self, what: str, detail: str) -> None:
             """A connection was let through because a seam claims it."""
 
+        def will_write(self, path: str) -> None:
+            """The program is about to write to this file (or folder), for the first time in this process."""
+
+        def will_read(self, path: str) -> None:
+            """The program is about to read this file."""
+
         def open(self, facts: dict[str, Any]) -> tuple[int, str | None]:
             """A decision opens; returns its number in this process and its id."""
 

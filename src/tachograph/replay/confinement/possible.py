@@ -41,6 +41,13 @@ def look() -> Possible:
     return Possible(_in_child(_try_namespaces), _in_child(_try_filter), _in_child(_try_landlock))
 
 
+def no_overlay(confinement: str) -> str:
+    """Say why the program would have no world of files of its own; empty where it would."""
+    if NAMESPACES not in WAYS[confinement][0]:
+        return "this way of closing a world has no overlay"
+    return _in_child(_try_namespaces)
+
+
 def _in_child(attempt: Callable[[], None]) -> str:
     read, write = os.pipe()
     pid = os.fork()
