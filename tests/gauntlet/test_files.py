@@ -104,3 +104,18 @@ def test_what_was_written_is_content_and_in_no_plain_byte_of_the_store(tmp_path:
     assert any(b"create table said" in log.lower() for log in recorded.world.content().values())
     assert [path for path, data in recorded.world.files().items() if b"create table said" in data.lower()] == []
     assert tacho(recorded.world, "show", "last", "--json").exit_code == 0
+
+
+def test_without_an_overlay_nothing_of_the_user_s_is_written_and_the_refusal_says_the_way_out(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    with ScriptedServer(echo) as server:
+        recorded = twice(tmp_path, server)
+        before = kept(recorded.world)
+        refused = tacho(recorded.world, "replay", "last", "--json", "--confinement", "python")
+        assert refused.exit_code == 3
+        assert b"no_file_world" in refused.stdout + refused.stderr
+        assert b"--cwd" in refused.stdout + refused.stderr
+        same(recorded, replay(recorded, "--confinement", "python", "--cwd", str(other), server=server))
+    assert kept(recorded.world) == before
+    assert sorted(str(path.relative_to(other)) for path in other.rglob("*") if path.is_file()) == NAMES

@@ -31,7 +31,7 @@ NOT_SEEN = [
     "gRPC, websockets, native clients (libcurl, database drivers in C): no seam",
     "processes that multiprocessing starts by spawn or forkserver: counted, and refused in a replay",
     "children started with -I, -E or -S, frozen programs, other languages: played by a stub, not watched inside",
-    "files that the program reads or writes: not kept yet",
+    "files that native code opens by itself, and what a listed folder held",
     "sleeps: waited for in a replay too",
 ]
 NOT_REPRODUCIBLE = [
