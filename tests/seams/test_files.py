@@ -75,6 +75,11 @@ def test_each_path_is_kept_once_and_left_as_the_last_write_left_it(tmp_path: Pat
     assert after(recorded)["n"].data == b"4"
 
 
+def test_the_same_name_in_another_folder_is_another_file(tmp_path: Path) -> None:
+    program = "import os\nos.mkdir('d')\nopen('n', 'w').close()\nos.chdir('d')\nopen('n', 'w').close()\n"
+    assert sorted(before(Session(tmp_path, program).record())) == ["d", "d/n", "n"]
+
+
 def test_a_folder_that_is_moved_is_kept_file_by_file(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "n").write_text("x")
@@ -102,7 +107,7 @@ def test_a_database_is_kept_before_it_is_connected_to_and_one_in_memory_is_none(
 
 def test_a_file_that_is_only_read_is_remembered_by_its_digest_and_installed_code_is_not(tmp_path: Path) -> None:
     (tmp_path / "n").write_text("input")
-    recorded = Session(tmp_path, "import json, httpx\nopen('n').read()\nopen('/dev/null').read()\n").record()
+    recorded = Session(tmp_path, "import json, httpx\nopen('n').read()\nopen('/proc/self/status').read()\n").record()
     assert recorded.out == ""
     said = read(recorded)
     assert [name for name in said if not name.endswith("program.py")] == ["n"]
