@@ -68,7 +68,7 @@ def test_a_decision_is_opened_with_what_is_known_of_it(recorded: Recorded) -> No
 
 def test_what_is_done_inside_belongs_to_it_in_every_thread_and_task(recorded: Recorded) -> None:
     agents = {number: facts["agent"] for number, facts in said(recorded, fr.OPEN)}
-    inputs = [(agents.get(effect.decision), effect.value) for effect in recorded.log.effects]
+    inputs = [(agents.get(effect.decision), effect.value) for effect in recorded.log.effects if effect.kind != "sleep"]
     belonging = [(agent, value[3:].decode()) for agent, value in inputs]
     assert belonging[:6] == [
         ("a", "inside"), ("a", "thread"), ("a", "to_thread"), ("inner", "in the inner one"),

@@ -120,10 +120,11 @@ def test_what_a_decision_does_after_it_was_sealed_is_kept_with_it(tmp_path: Path
             assert program.titles() == ["asked one", "asked two"]
             assert len(calls(shown(program.world, "one"))) == 1
             program.do("gate")
-        assert [number for number, _ in calls(shown(program.world, "one"))] == [1, 3]
+        first, second = (number for number, _ in calls(shown(program.world, "one")))
+        assert first == 1 < 2 < second  # a wait that ran out may stand between them
         assert [number for number, _ in calls(shown(program.world, "two"))] == [2]
-        first = tacho(program.world, "ls", "--json").json()
-        assert tacho(program.world, "ls", "--json").json() == first
+        listed = tacho(program.world, "ls", "--json").json()
+        assert tacho(program.world, "ls", "--json").json() == listed
         assert tacho(program.world, "doctor", "--json").exit_code == 0
 
 

@@ -186,13 +186,13 @@ def test_the_same_call_from_six_processes_gets_each_recording_once(tmp_path: Pat
 
 
 KILLED = """
-import os, signal, sys, threading, time, httpx
+import os, select, signal, sys, time, httpx
 
 if not os.fork():
-    threading.Timer(float(sys.argv[2]), lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+    signal.setitimer(signal.ITIMER_REAL, float(sys.argv[2]))  # SIGALRM ends it
     httpx.post(sys.argv[1], content=b"late")
     time.sleep(60)
-time.sleep(0.6)
+select.select([], [], [], 0.6)  # in a replay too
 print(httpx.post(sys.argv[1], content=b"early").text)
 os.wait()
 print(httpx.post(sys.argv[1], content=b"after").text)

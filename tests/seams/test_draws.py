@@ -341,7 +341,7 @@ def test_draws_of_one_call_site_are_told_apart_by_their_task_path(tmp_path: Path
     assert {draw.path for draw in recorded.log.draws} == {"0/a1/a1", "0/a1/a2", "0/t1"}
     replayed = recorded.replay("in another order")
     assert replayed.out == recorded.out
-    assert replayed.drift == []
+    assert [drift for drift in replayed.drift if drift["site"][0] != "timer"] == []
 
 
 def test_code_that_has_no_file_keeps_its_call_sites_too(tmp_path: Path) -> None:

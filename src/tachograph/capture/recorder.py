@@ -23,6 +23,7 @@ from tachograph.formats.credentials import redact_headers, redact_url
 from tachograph.formats.wire import HeadTaker
 from tachograph.model.identity import mint
 from tachograph.seams import context, port
+from tachograph.seams.callsites import place_text
 from tachograph.seams.draws import site_of
 from tachograph.seams.filebook import FileBook
 from tachograph.store.spool import Spool, first_gap
@@ -125,6 +126,7 @@ class Recorder:
     """The listener that records. Create it once per process; `seams.port.listen` makes the seams call it."""
 
     answers: Literal[False] = False
+    asleep = False
 
     def __init__(
         self, folder: str, *, run_id: str, public: bytes, tag_key: bytes, facts: dict[str, Any],
@@ -244,6 +246,22 @@ class Recorder:
     def enter(self, kind: str, name: str, spec: dict[str, Any], inputs: bytes) -> Recording:
         """A declared effect begins."""
         return self._start(fr.ENTER, fr.fields(kind.encode(), name.encode(), values.encode(spec), inputs))
+
+    def sleep(self, form: str, seconds: float, place: int) -> Recording:
+        """The program is about to sleep."""
+        return self._start(fr.SLEEP, fr.pack_sleep(form, seconds, place_text(place)))
+
+    def lapsed(
+        self, task: context.Place, form: str, seconds: float, place: int, nth: int, lasted: float,
+        together: bool = False,
+    ) -> None:  # fmt: skip
+        """A wait ran out of time, or a timer fires: its beginning and its end are known at once."""
+        path = task.number if task.owner is self._owner else self._number(task)
+        parent = context.enclosing.get()
+        packed = fr.pack_sleep(form, seconds, place_text(place), lasted_ns=max(0, int(lasted * 1e9)), nth=nth)
+        effect = next(self._effects)
+        parent = parent if parent > self.inherited else 0
+        self.write(fr.LAPSED, packed, int(together), context.decision.get(), effect, path, parent)
 
     def drew(self, kind: int, code: CodeType, at: int, value: Any) -> None:
         """The program drew a value: it rides in the next frame."""

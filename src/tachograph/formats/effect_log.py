@@ -14,7 +14,7 @@ from tachograph.errors import FormatError
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.formats.wire import Deframer
-from tachograph.model.effect import CHUNK, END, HEAD, HTTP, MOVE, SUBPROCESS, WIRE, Arrival, Draw, Effect
+from tachograph.model.effect import CHUNK, END, HEAD, HTTP, MOVE, SLEEP, SUBPROCESS, WIRE, Arrival, Draw, Effect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,6 +146,8 @@ def _started(frame: fr.Frame, path: str) -> Effect:
         if not isinstance(effect.command.get("args", []), list):
             raise FormatError("a spawn frame's arguments are no list")
         return effect
+    if frame.kind in (fr.SLEEP, fr.LAPSED):
+        return _slept(frame, path)
     (kind, name, spec, inputs), _ = fr.unpack_fields(frame.payload)
     effect = _effect(kind.decode(), frame, path)
     effect.name, effect.spec, effect.inputs = name.decode(), _mapping(frame, spec), inputs
@@ -157,6 +159,15 @@ def _mapping(frame: fr.Frame, encoded: bytes) -> dict[str, Any]:
     if not isinstance(decoded, dict):
         raise FormatError(f"a {fr.NAMES[frame.kind]} frame does not hold a mapping")
     return decoded
+
+
+def _slept(frame: fr.Frame, path: str) -> Effect:
+    effect = _effect(SLEEP, frame, path)
+    effect.name, effect.seconds, effect.lasted_ns, effect.nth, effect.site = fr.unpack_sleep(frame.payload)
+    if frame.kind == fr.LAPSED:
+        effect.ended, effect.together = "returned", bool(frame.flags & 1)
+        effect.arrivals.append(Arrival(END, frame.at_ns))
+    return effect
 
 
 def _effect(kind: str, frame: fr.Frame, path: str) -> Effect:

@@ -24,6 +24,7 @@ HEADER = Struct("<BBIIIIQI")  # kind, flags, decision, effect, path, parent, at_
 LENGTH = Struct("<I")
 _DRAW = Struct("<IIBI")  # site, path, value tag, length of the value
 _FLOAT_DRAW = Struct("<IIBId")
+_SLEEP = Struct("<dQI")  # seconds asked for, nanoseconds since then, the nth wait at its place
 _MOST_LEVELS = 16  # of tuples in tuples in a draw; a seam packs one
 
 # What a frame says. Run and process:
@@ -36,6 +37,8 @@ FILE_BEFORE, FILE_AFTER, FILE_PART, FILES_READ = 24, 25, 26, 27
 ENTER, LEAVE, OPEN, CLOSE, OUTPUT, CONFIGURE, FAIL, OBSERVE = 32, 33, 34, 35, 36, 37, 38, 39
 # A program that was started:
 SPAWN, EXITED = 48, 49
+# A sleep, a wait that ran out of time or a timer that fired; in a report, one that was asked for otherwise:
+SLEEP, LAPSED, SLEPT = 56, 57, 58
 # What a replay reports:
 READY, SERVED, MISS, ATTEMPT, DRIFT, UNORDERED, SPENT, LIVE, LENT = 64, 65, 66, 67, 68, 69, 70, 71, 72
 CONFINED, WRITTEN = 73, 74
@@ -46,14 +49,15 @@ NAMES = {
     END: "end", WIRE: "wire", MOVE: "move", FILE_BEFORE: "file_before", FILE_AFTER: "file_after",
     FILE_PART: "file_part", FILES_READ: "files_read", ENTER: "enter", LEAVE: "leave", OPEN: "open", CLOSE: "close",
     OUTPUT: "output",
-    CONFIGURE: "configure", FAIL: "fail", OBSERVE: "observe", SPAWN: "spawn", EXITED: "exited", READY: "ready",
+    CONFIGURE: "configure", FAIL: "fail", OBSERVE: "observe", SPAWN: "spawn", EXITED: "exited", SLEEP: "sleep",
+    LAPSED: "lapsed", SLEPT: "slept", READY: "ready",
     SERVED: "served", MISS: "miss", ATTEMPT: "attempt", DRIFT: "drift", UNORDERED: "unordered", SPENT: "spent",
     LIVE: "live", LENT: "lent",
     CONFINED: "confined", WRITTEN: "written",
 }  # fmt: skip
 
 # Frames that start an effect, and arrivals: what the program was given, in an order that a replay keeps.
-STARTS = frozenset((CALL, ENTER, SPAWN))
+STARTS = frozenset((CALL, ENTER, SPAWN, SLEEP, LAPSED))
 ARRIVALS = frozenset((HEAD, CHUNK, WIRE, MOVE, END, LEAVE, EXITED))
 
 _COUNTS: dict[int, Struct] = {}
@@ -179,6 +183,21 @@ def read_log(log: bytes | memoryview) -> list[Frame]:
         frames.append(read_frame(view[start : start + length]))
         at = start + length
     return frames
+
+
+def pack_sleep(form: str, seconds: float, site: bytes, *, lasted_ns: int = 0, nth: int = 0) -> bytes:
+    """Pack a sleep, a wait or a timer: its form, what was asked for, and its call site (three packed fields)."""
+    return fields(form.encode(), _SLEEP.pack(seconds, lasted_ns, nth), site)
+
+
+def unpack_sleep(payload: bytes) -> tuple[str, float, int, int, tuple[str, ...]]:
+    """Return form, seconds, nanoseconds since it was asked for, nth and site. Raises FormatError."""
+    (form, packed, site), _ = unpack_fields(payload)
+    try:
+        seconds, lasted_ns, nth = _SLEEP.unpack(packed)
+    except error as fault:
+        raise FormatError("a sleep's numbers have another length") from fault
+    return form.decode(), seconds, lasted_ns, nth, tuple(p.decode("utf-8", "replace") for p in unpack_fields(site)[0])
 
 
 def pack_draw(site: int, path: int, value: object) -> bytes:

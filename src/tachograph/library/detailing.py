@@ -12,7 +12,7 @@ from tachograph.dialects.decoding import decode_content
 from tachograph.intake.reading import plainly
 from tachograph.intake.readings import dialect_of
 from tachograph.library.showing import Mask, error_of
-from tachograph.model.effect import HTTP, SUBPROCESS, Effect
+from tachograph.model.effect import HTTP, SLEEP, SUBPROCESS, Effect
 
 
 def detail(effect: Effect, *, mask: Mask) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def detail(effect: Effect, *, mask: Mask) -> dict[str, Any]:
         "effect": effect.index,
         "kind": effect.kind if dialect_of(effect) is None else "model",
         "path": effect.path,
-        "startedMs": round(effect.at_ns / 1e6, 3),
+        "startedMs": round(effect.began_ns / 1e6, 3),
         "ended": effect.ended,
         "error": mask(error_of(effect)) if effect.error else None,
         "request": _request(effect, mask),
@@ -43,6 +43,8 @@ def _request(effect: Effect, mask: Mask) -> dict[str, Any]:
         return {"line": mask(f"{effect.method} {effect.url}"), "headers": headers, "body": body, **complete}
     if effect.kind == SUBPROCESS:
         return {"line": mask(effect.summary), "command": _masked(effect.command, mask)}
+    if effect.kind == SLEEP:
+        return {"line": effect.summary, "form": effect.name, "seconds": effect.seconds, "site": list(effect.site)}
     inputs = _masked(plainly(effect.inputs), mask)
     return {"line": mask(effect.summary), "inputs": inputs, "body": _shown(inputs)}
 
@@ -55,6 +57,8 @@ def _answer(effect: Effect, mask: Mask) -> dict[str, Any]:
         return {"line": line, "status": effect.status, "headers": headers, "body": body}
     if effect.kind == SUBPROCESS:
         return {"line": f"status {effect.exit_status}", "body": mask(_escaped(effect.output(1) + effect.output(2)))}
+    if effect.kind == SLEEP:
+        return {"line": effect.ended}
     value = _masked(plainly(effect.value), mask)
     return {"line": effect.ended, "value": value, "body": _shown(value)}
 

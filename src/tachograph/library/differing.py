@@ -19,7 +19,7 @@ from tachograph.formats import frame as fr
 from tachograph.formats.answers.diff import DiffAnswer
 from tachograph.formats.answers.parts import DivergenceItem
 from tachograph.intake.reading import Captured, plainly
-from tachograph.model.effect import HTTP, Effect
+from tachograph.model.effect import HTTP, SLEEP, Effect
 
 
 def diff(original: Captured, other: Captured) -> DiffAnswer:
@@ -42,6 +42,8 @@ def diff(original: Captured, other: Captured) -> DiffAnswer:
 
 
 def _key(effect: Effect) -> tuple[str, str, str]:
+    if effect.kind == SLEEP:
+        return effect.kind, effect.name, ":".join(effect.site[:2])
     return effect.kind, effect.method, effect.url or effect.name or effect.summary
 
 
@@ -86,6 +88,8 @@ def _effect(mine: Effect, yours: Effect) -> Iterable[DivergenceItem]:
             yield _item(f"{at}/stdout", _text(mine.output(1)), _text(yours.output(1)), mine.index)
         if mine.exit_status != yours.exit_status:
             yield _item(f"{at}/exitStatus", mine.exit_status, yours.exit_status, mine.index)
+    if mine.seconds != yours.seconds:
+        yield _item(f"{at}/seconds", mine.seconds, yours.seconds, mine.index)
     if mine.ended != yours.ended:
         yield _item(f"{at}/ended", mine.ended, yours.ended, mine.index)
 

@@ -13,10 +13,14 @@ if TYPE_CHECKING:
     Headers = list[tuple[bytes, bytes]]
 
 HTTP, SUBPROCESS, TOOL, RETRIEVAL, EXTERNAL = "http", "subprocess", "tool", "retrieval", "external"
+SLEEP = "sleep"
 HEAD, CHUNK, WIRE, MOVE, END = "head", "chunk", "wire", "move", "end"
 
 OPEN_AT_END = "open_at_end"
 """How an effect ended of which no end was recorded."""
+
+_SLEEPS = {"time.sleep": "slept {}", "timer": "timer of {} fired"}
+
 WIRE_LIBRARIES = frozenset(("http.client", "aiohttp"))
 """Clients that are watched at the socket; the others hand over a parsed head and a body without framing."""
 
@@ -48,8 +52,9 @@ class Effect:
 
     __slots__ = (
         "arrivals", "at_ns", "body", "body_complete", "command", "decision", "ended", "error", "exit_status", "headers",
-        "index", "inputs", "kind", "library", "method", "name", "parent", "path", "reason", "response_headers",
-        "response_tags", "sent_at_ns", "spec", "status", "tags", "url", "value", "version",
+        "index", "inputs", "kind", "lasted_ns", "library", "method", "name", "nth", "parent", "path", "reason",
+        "response_headers", "response_tags", "seconds", "sent_at_ns", "site", "spec", "status", "tags", "together",
+        "url", "value", "version",
     )  # fmt: skip
 
     def __init__(self, kind: str, *, index: int, path: str, decision: int, parent: int, at_ns: int) -> None:
@@ -80,6 +85,12 @@ class Effect:
         # a started program
         self.command: dict[str, Any] = {}
         self.exit_status: int | None = None
+        # a sleep, a wait that ran out of time, a timer that fired (`name` says which): how long, where, the nth there;
+        # one that is known by its end alone was asked for `lasted_ns` before its place in the order
+        self.seconds = 0.0
+        self.site: tuple[str, ...] = ()
+        self.nth = self.lasted_ns = 0
+        self.together = False
 
     @property
     def chunks(self) -> list[bytes]:
@@ -105,12 +116,20 @@ class Effect:
         return b"".join(a.data for a in self.arrivals if a.kind == CHUNK and a.stream == stream)
 
     @property
+    def began_ns(self) -> int:
+        """When it was asked for; `at_ns` is its place in the run's start order."""
+        return self.at_ns - self.lasted_ns
+
+    @property
     def summary(self) -> str:
         """One line that names the effect."""
         if self.kind == HTTP:
             return f"{self.method} {self.url}"
         if self.kind == SUBPROCESS:
             return " ".join(str(part) for part in self.command.get("args", ()))
+        if self.kind == SLEEP:
+            said = _SLEEPS.get(self.name, self.name + " of {} ran out")
+            return f"{said.format(f'{self.seconds:g} s')} at {':'.join(self.site[:2])}"
         return f"{self.kind} {self.name}"
 
 

@@ -63,6 +63,7 @@ class _Probing:
     """The listener while the world is probed: it refuses, and keeps no record of our own attempts."""
 
     answers = True
+    asleep = True
 
     def note(self, what: str, detail: str) -> None:
         raise PermissionError(13, f"probe: {what} {detail}")

@@ -69,7 +69,7 @@ class Order:
         """The replay made the call that this effect answers."""
         with self._ledger as shared:
             self._flags[effect.index] |= ISSUED
-            shared.moved(effect.at_ns)
+            shared.moved(effect.began_ns)
 
     def release(self, effect: Effect) -> None:
         """Nobody waits for the rest of this effect: its reader closed it, or it is played by other means."""
@@ -121,7 +121,7 @@ class Order:
                 settle()
 
         if self._register(place, wake):
-            timer = _Timer(loop, self, look)
+            timer = LoopTimer(loop, self, look)
             try:
                 await future
             except BaseException:
@@ -130,6 +130,45 @@ class Order:
             finally:
                 timer.cancel()
         self._give(place)
+
+    # -- for those who are woken: timers of a loop, and waits that something else may end too
+
+    def arm(self, effect: Effect, at: int, wake: Callable[[], None]) -> bool:
+        """Have `wake` called, from any thread, when the arrival's turn has come; False if it has come already."""
+        place = self._place(effect, at)
+        return place is not None and self._register(place, wake)
+
+    def has_turn(self, effect: Effect, at: int) -> bool:
+        """Whether this arrival may be given now."""
+        place = self._place(effect, at)
+        return place is None or self._has_turn(place)
+
+    def noticed(self, effect: Effect, at: int) -> None:
+        """Its turn has come, and whoever waits for it knows: it needs no waking, and it will be given."""
+        place = self._place(effect, at)
+        if place is not None:
+            self._places[place].wake = None
+
+    def busy(self) -> None:
+        """The program is at work: that is no standstill."""
+        with self._ledger as shared:
+            shared.moved()
+
+    def give(self, effect: Effect, at: int) -> None:
+        """The arrival is given."""
+        place = self._place(effect, at)
+        if place is not None:
+            self._give(place)
+
+    def front_effect(self) -> Effect | None:
+        """The effect whose arrival is the next to be given."""
+        front = self._ledger.front
+        return self._places[front].effect if front < len(self._places) else None
+
+    def wake_front(self) -> None:
+        """Wake whoever waits here for the next arrival: another process may have given the one before it."""
+        front = self._ledger.front
+        _call(self._places[front].wake if front < len(self._places) else None)
 
     def forked(self) -> None:
         """In a child after a fork: whoever waits in the parent is woken there."""
@@ -250,7 +289,7 @@ class Order:
         return True
 
 
-class _Timer:
+class LoopTimer:
     """Looks on the waiting coroutine's own loop; late firings mean a busy loop and are armed again."""
 
     def __init__(self, loop: Any, order: Order, look: Callable[[], None]) -> None:

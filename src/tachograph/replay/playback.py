@@ -23,10 +23,11 @@ from tachograph.comparison.requests import Prepared, Request, compare_requests, 
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.formats.credentials import redact_headers, redact_url
-from tachograph.model.effect import HTTP, SUBPROCESS, WIRE_LIBRARIES, Effect
+from tachograph.model.effect import HTTP, SLEEP, SUBPROCESS, WIRE_LIBRARIES, Effect
 from tachograph.replay.connecting import Connections
 from tachograph.replay.ledger import Ledger
 from tachograph.replay.ordering import Order
+from tachograph.replay.pausing import Lapse, Pause, Pauses
 from tachograph.replay.played import Declared, Played
 from tachograph.replay.stub import StubOf
 from tachograph.seams import context, port
@@ -64,7 +65,7 @@ class Playback:
         `ledger` is what the replay's processes share; without one, this process is the only one.
         """
         self._log = log
-        self._asleep = asleep
+        self.asleep = asleep
         self._lent: dict[Any, Any] = log.first(fr.LENT)
         self._report = report
         self._files = FileBook(lambda kind, payload, _: report(kind, 0, payload), keep=0)
@@ -76,9 +77,8 @@ class Playback:
         for effect in log.effects:
             if effect.kind == HTTP:
                 self._exact.setdefault(self._key(self._request_of(effect), effect.wire), []).append(effect)
-        self.order = Order(
-            log.effects, let_go=lambda effect: report(fr.UNORDERED, effect.index, b""), ledger=self.ledger
-        )
+        self.order = Order(log.effects, let_go=self._let_go, ledger=self.ledger)
+        self.pauses = Pauses(log.effects, self.order, take=self._take, served=self._served_sleep, report=report)
         self._draws: dict[tuple[str, tuple[str, ...]], deque[Any]] = {}
         for draw in log.draws:
             self._draws.setdefault((draw.path, draw.site), deque()).append(draw.value)
@@ -144,6 +144,15 @@ class Playback:
     def _is_free(self, effect: Effect) -> bool:
         """Whether no call of any process of this replay has taken it."""
         return effect.index in self._free and not self.ledger.is_claimed(effect)
+
+    def _let_go(self, effect: Effect) -> None:
+        if effect.kind != SLEEP:  # one that is not slept again is told as such
+            self._report(fr.UNORDERED, effect.index, b"")
+
+    def _take(self, effect: Effect) -> bool:
+        """Take an effect that is known already; returns whether it was free."""
+        with self.ledger:
+            return self._free.pop(effect.index, None) is not None and self.ledger.claim(effect)
 
     def left(self) -> list[Effect]:
         """All that is free; what other processes took is forgotten here."""
@@ -299,11 +308,28 @@ class Playback:
         leaf = {"path": "/output", "recorded": f"not restored: {what}", "replayed": None}
         self._miss({"call": call, "path": effect.path, "nearest": effect.index, "firstDifference": leaf})
 
+    # -- sleeps
+
+    def ask_sleep(self, form: str, seconds: float, place: int) -> Pause | None:
+        """The recorded sleep at that place, or None: it is slept for real, and counted as drift."""
+        return self.pauses.ask_sleep(form, seconds, place)
+
+    def ask_lapse(self, task: context.Place, form: str, seconds: float, place: int, nth: int) -> Lapse | None:
+        """The recording of the nth wait or timer at that place, if it ran out of time."""
+        return self.pauses.ask_lapse(task, form, place, nth)
+
+    def extra_lapse(self, task: context.Place, form: str, seconds: float, place: int) -> None:
+        """A wait ran out of time, or a timer fired, that did not in the recording."""
+        self.pauses.extra_at(task, form, place)
+
+    def _served_sleep(self, effect: Effect, path: str) -> None:
+        self._served(effect, EXACT, path, [])
+
     # -- draws, decisions, attempts
 
     def redraw(self, kind: int, code: CodeType, at: int) -> Any:
         """The value that was drawn at this place, or `port.MISSING` and a note of drift."""
-        if self._asleep:
+        if self.asleep:
             return port.MISSING
         key = (context.here().path, self._site(kind, code, at))
         waiting = self._draws.get(key)
@@ -349,7 +375,7 @@ class Playback:
 
     def will_write(self, path: str) -> None:
         """The program writes here: how it leaves it is told when it ends."""
-        if not self._asleep:
+        if not self.asleep:
             self._files.will_write(path)
 
     def will_read(self, path: str) -> None:
@@ -357,7 +383,7 @@ class Playback:
 
     def installed(self) -> None:
         """From here on the program was recorded."""
-        self._asleep = False
+        self.asleep = False
 
     def passed(self, what: str, detail: str) -> None:
         """A connection went out in a replay: no seam of ours does that, and if one did it must be counted."""
@@ -368,12 +394,14 @@ class Playback:
         self.order.forked()
         self._drifted.clear()
         self._files.forked()
+        self.pauses.extra.clear()
         self.spent_ns = 0
 
     def finish(self) -> None:
         """The program ends: what drifted, and the time spent in here."""
         drift = [
-            {"path": p, "site": list(s), "count": n, "what": "not recorded"} for (p, s), n in self._drifted.items()
+            {"path": p, "site": list(s), "count": n, "what": "not recorded"}
+            for (p, s), n in [*self._drifted.items(), *self.pauses.extra.items()]
         ]
         drift += [
             {"path": p, "site": list(s), "count": len(q), "what": "not drawn again"}

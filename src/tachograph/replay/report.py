@@ -23,6 +23,7 @@ from tachograph.formats.answers.replay import (
     ReplayOutcome,
     UnconsumedItem,
 )
+from tachograph.model.effect import SLEEP
 from tachograph.replay.confinement.account import account, written_outside
 from tachograph.replay.plan import BASIS, temp_folders
 from tachograph.replay.written import shown
@@ -58,9 +59,12 @@ def judge(
         ]
     served = outcome.of(fr.SERVED)
     own = {effect.index for effect in log.effects if decision in (0, effect.decision)}
-    unconsumed = [one for one in _unconsumed(log, {frame.effect for frame, _ in served}) if one.effect in own]
+    seen = {frame.effect for frame, _ in served}
+    fewer = _slept_less(log, seen)
+    unconsumed = [one for one in _unconsumed(log, seen | fewer) if one.effect in own]
     found = [
         *_unread(outcome),
+        *_slept_otherwise(outcome),
         *_out_of_order(log, served),
         *_twice(served),
         *_ends(log, outcome),
@@ -93,7 +97,11 @@ def judge(
         misses=misses,
         unconsumed=unconsumed,
         attempts=attempts,
-        drift=_drift(outcome) + (files.drift if files is not None else []),
+        drift=[
+            *_drift(outcome),
+            *_drift_of_sleeps(log, fewer, outcome),
+            *(files.drift if files is not None else ()),
+        ],
         inputsChanged=inputs_changed,
         liveEffects=len(live),
         modelCallsSent=0,
@@ -188,6 +196,36 @@ def _unread(outcome: Outcome) -> list[DivergenceItem]:
     return [
         _divergence(f"/effects/{frame.effect}/answer/chunksRead", said["recorded"], said["read"], effect=frame.effect)
         for frame, said in outcome.of(fr.CHUNK)
+    ]
+
+
+def _slept_less(log: EffectLog, served: set[int]) -> set[int]:
+    """Sleeps that a replay did without. They only inform: how often a loop polls is a matter of scheduling.
+
+    Nothing enters a program by a sleep, and what the program does after it is compared.
+    """
+    return {one.index for one in log.effects if one.kind == SLEEP and one.index not in served}
+
+
+def _slept_otherwise(outcome: Outcome) -> list[DivergenceItem]:
+    """Another duration at the recorded place, where the program's own file asks for it."""
+    return [
+        _divergence(f"/effects/{frame.effect}/seconds", said["recorded"], said["replayed"], effect=frame.effect)
+        for frame, said in outcome.of(fr.SLEPT)
+        if said["own"]
+    ]
+
+
+def _drift_of_sleeps(log: EffectLog, fewer: set[int], outcome: Outcome) -> list[dict[str, Any]]:
+    counts = Counter((one.name, one.path, one.site) for one in log.effects if one.index in fewer)
+    drift = [
+        _drifted({"site": (form, *site), "path": path, "count": count, "what": "not slept again"})
+        for (form, path, site), count in counts.items()
+    ]
+    return drift + [
+        {"kind": "sleep", "effect": frame.effect, "what": f"{said['recorded']} s recorded, {said['replayed']} s asked"}
+        for frame, said in outcome.of(fr.SLEPT)
+        if not said["own"]
     ]
 
 

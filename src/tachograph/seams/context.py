@@ -30,13 +30,14 @@ ROOT = os.environ.get("TACHO_PATH", "0")
 class Place:
     """One place in the run. `number` and `owner` are for the listener: its number of this path, and whose it is."""
 
-    __slots__ = ("_children", "number", "owner", "path")
+    __slots__ = ("_children", "_counts", "number", "owner", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.number = 0
         self.owner: object = None
         self._children: dict[str, count[int]] = {}
+        self._counts: dict[int, int] | None = None
 
     def child(self, kind: str) -> Place:
         """Return the place of the next thing of that kind (a task, t thread, e pool item, p process) started here."""
@@ -44,6 +45,14 @@ class Place:
         if counter is None:
             counter = self._children.setdefault(kind, count(1))
         return Place(f"{self.path}/{kind}{next(counter)}")
+
+    def count(self, site: int) -> int:
+        """Count one more wait that was asked for here at that call site; returns which one it is, from 1."""
+        counts = self._counts
+        if counts is None:
+            counts = self._counts = {}
+        nth = counts[site] = counts.get(site, 0) + 1
+        return nth
 
 
 root = Place(ROOT)

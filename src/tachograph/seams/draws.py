@@ -247,11 +247,16 @@ def site_of(kind: int, code: CodeType, at: int) -> bytes:
     Kind, file (its last two parts), qualified name, and the text of the source line; where no source can be read
     (`python -c`), the line's distance from the function's first line instead.
     """
+    file, qualname, text = line_of(code, at)
+    return fields(KINDS[kind].encode(), file.encode("utf-8", "replace"), qualname.encode(), text.encode())
+
+
+def line_of(code: CodeType, at: int) -> tuple[str, str, str]:
+    """Return file (its last two parts), qualified name and source line of an instruction."""
     line = next((number for start, end, number in code.co_lines() if start <= at < end and number), code.co_firstlineno)
     text = _source_line(code.co_filename, line) or f"+{line - code.co_firstlineno}"
     file = "/".join(code.co_filename.replace(os.sep, "/").split("/")[-2:])
-    qualname = getattr(code, "co_qualname", code.co_name)
-    return fields(KINDS[kind].encode(), file.encode("utf-8", "replace"), qualname.encode(), text.encode())
+    return file, getattr(code, "co_qualname", code.co_name), text
 
 
 _source: dict[str, list[str]] = {}

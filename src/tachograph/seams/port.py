@@ -14,8 +14,11 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import CodeType
     from typing import Any, Literal, Protocol
+
+    from tachograph.seams.context import Place
 
     Headers = list[tuple[bytes, bytes]]
 
@@ -100,8 +103,29 @@ if TYPE_CHECKING:
         async def wait_async(self) -> Any:
             """The same, for a coroutine."""
 
+    class Lapse(Protocol):
+        """A recorded wait that ended by its time-out, or a timer that fired: it ends when its turn has come."""
+
+        def wait(self, gate: Any) -> bool:
+            """Block until its turn, or until somebody else opens `gate`, a locked lock; returns whether by its turn."""
+
+        def arm(self, loop: Any, fire: Callable[[], None]) -> None:
+            """Call `fire` on the loop when its turn has come."""
+
+        def drop(self) -> None:
+            """The program wants it no more."""
+
+    class Pause(Protocol):
+        """A recorded sleep."""
+
+        def wait(self) -> None:
+            """Block until its end's turn has come."""
+
     class _Hears(Protocol):
         """What every listener hears."""
+
+        asleep: bool
+        """Whether what passes now was not recorded: the program has not called `tachograph.install()` yet."""
 
         def note(self, what: str, detail: str) -> None:
             """Something passed that no seam can see, or that a replay must not allow."""
@@ -138,6 +162,17 @@ if TYPE_CHECKING:
         def enter(self, kind: str, name: str, spec: dict[str, Any], inputs: bytes) -> Entered:
             """A declared effect (tool, retrieval, external) begins."""
 
+        def sleep(self, form: str, seconds: float, place: int) -> Exchange:
+            """The program is about to sleep, at that place (`seams.callsites`)."""
+
+        def lapsed(
+            self, task: Place, form: str, seconds: float, place: int, nth: int, lasted: float, together: bool = False
+        ) -> None:  # fmt: skip
+            """The nth wait at that place ran out of time, or the timer fires, asked for `lasted` seconds ago.
+
+            `together`: nothing of the program ran since the timer before it.
+            """
+
         def drew(self, kind: int, code: CodeType, at: int, value: Any) -> None:
             """The program drew this value at that place."""
 
@@ -173,6 +208,15 @@ if TYPE_CHECKING:
 
         def ask_enter(self, kind: str, name: str, spec: dict[str, Any], inputs: bytes) -> Declared:
             """The recorded outcome of a declared effect. Raises the miss if there is none."""
+
+        def ask_sleep(self, form: str, seconds: float, place: int) -> Pause | None:
+            """The recorded sleep, or None where none fits: it is slept for real."""
+
+        def ask_lapse(self, task: Place, form: str, seconds: float, place: int, nth: int) -> Lapse | None:
+            """The recording of the nth wait or timer at that place, if it ran out of time; else it keeps its own."""
+
+        def extra_lapse(self, task: Place, form: str, seconds: float, place: int) -> None:
+            """A wait ran out of time, or a timer fired, that did not in the recording."""
 
         def redraw(self, kind: int, code: CodeType, at: int) -> Any:
             """The value that was drawn there, or `MISSING`."""

@@ -16,7 +16,9 @@ from tachograph.seams import (
     http_client,
     httpx_transport,
     listeners,
+    sleeps,
     subprocesses,
+    timers,
 )
 
 SEAMS = {
@@ -26,6 +28,7 @@ SEAMS = {
     "aiohttp": "aiohttp's client, below its parser: what is written to a connection and comes from it",
     "subprocess": "subprocess.Popen and asyncio's subprocess transport",
     "socket": "what the program itself listens at (socket.socket, asyncio, uvloop): calls to it stay inside the run",
+    "sleeps": "time.sleep; waits of threads that ran out of time; timers of asyncio and uvloop",
 }
 
 _installed = False
@@ -45,6 +48,8 @@ def install() -> None:
     subprocesses.install()
     draws.install()
     listeners.install()
+    sleeps.install()
+    timers.install()
     grpc_channels.install()
     bypasses.install()
     hooks.install()
