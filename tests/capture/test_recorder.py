@@ -226,7 +226,7 @@ def test_what_a_child_inherits_of_an_open_effect_is_not_taken_for_its_own(tmp_pa
     tool, held, own = recorded.log.effects
     assert (tool.ended, held.ended, own.ended) == ("returned", "eof", "eof")
     assert (held.answer, own.answer) == (b"firstrest", b"own")
-    assert (held.parent, own.parent) == (tool.index, 0), "the parent's effect is not in the child's file"
+    assert (held.parent, own.parent) == (tool.index, tool.index), "the child works inside what its parent had begun"
 
 
 def test_a_place_that_the_child_inherits_is_named_anew_in_its_file(tmp_path: Path) -> None:

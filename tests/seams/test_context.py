@@ -349,7 +349,7 @@ def test_an_effect_inside_another_knows_it_in_every_thread(tmp_path: Path) -> No
 
 def test_the_path_of_a_program_that_was_started_is_taken_from_its_environment(tmp_path: Path) -> None:
     session = Session(tmp_path, "from tachograph.seams import context; print(context.here().path)")
-    assert session.record(environment={"TACHO_PATH": "0/a2/p1"}).out == "0/a2/p1\n"
+    assert session.record(settings={"PATH": "0/a2/p1"}).out == "0/a2/p1\n"
 
 
 LEFT = """

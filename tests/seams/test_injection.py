@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tachograph.intake.skeleton import gone_past
 from tachograph.seams import injection
 from tests.seams.driver import RECORD, Session
 
@@ -54,17 +55,25 @@ def test_injecting_adds_only_what_is_taken_out_again(path: str | None) -> None:
     assert before == {"HOME": "/", **({} if path is None else {"PYTHONPATH": path})}, "the given one is left alone"
 
 
-def test_a_child_inherits_nothing_of_ours(tmp_path: Path) -> None:
+def test_a_python_child_sees_nothing_of_ours_however_it_is_led_to(tmp_path: Path) -> None:
     session = Session(tmp_path, """
         import os, subprocess, sys
-        tell = "import os; print(sorted(os.environ.items()))"
-        for flags in ([], ["-I"], ["-S"], ["-E"], ["-I", "-S"]):
-            print(subprocess.run([sys.executable, *flags, "-c", tell], capture_output=True, check=True).stdout)
-        print(subprocess.run(["env"], capture_output=True, check=True).stdout)
+        tell = "import os, sys; print(sorted(os.environ.items()), sys.path)"
+        for before in ([], ["env"], ["sh", "-c", 'exec "$@"', "sh"], ["sh", "-c", '"$@"; exit $?', "sh"]):
+            print(subprocess.run([*before, sys.executable, "-c", tell], capture_output=True, check=True).stdout)
     """)  # fmt: skip
     recorded = session.record()
     assert "TACHO_IN_" not in recorded.out
     assert recorded.out == session.plain().out
+
+
+def test_a_python_that_does_not_load_us_is_counted(tmp_path: Path) -> None:
+    recorded = Session(tmp_path, """
+        import subprocess, sys
+        for flags in (["-I"], ["-S"], ["-E"], ["-I", "-S"], []):
+            subprocess.run([sys.executable, *flags, "-c", "pass"], check=True)
+    """).record()  # fmt: skip
+    assert [said["what"] for said in gone_past(recorded.log)] == ["subprocess.python"] * 4
 
 
 def test_the_environment_of_a_child_can_be_given_back_what_was_taken(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import json, pathlib, subprocess, sys
 from subprocess import DEVNULL, PIPE, STDOUT, Popen, check_output, run
 HEAD = "import os, sys, time; open('ran', 'a').write('x'); "
 def py(code):
-    return [sys.executable, "-c", HEAD + code]
+    return [sys.executable, "-I", "-c", HEAD + code]  # it does not load us: a replay plays it and does not start it
 BYTES = py("os.write(1, bytes(range(256))); os.write(2, bytes([255, 32, 102, 13, 10]))")
 TEXT = py("print('gr\\u00fc\\u00dfe'); print('line two' + chr(13)); print('fault', file=sys.stderr)")
 said = []

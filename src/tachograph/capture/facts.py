@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-_OWN = ("TACHO_STORE", "TACHO_QUIET", "TACHO_REQUIRE", "TACHO_PATH")
+_OWN = ("TACHO_STORE", "TACHO_QUIET", "TACHO_REQUIRE")
 
 
 def new_run_id() -> str:

@@ -13,7 +13,7 @@ import sys
 
 from tachograph.capture.facts import read_key
 from tachograph.capture.recorder import Recorder
-from tachograph.seams import imports, port, transports
+from tachograph.seams import context, imports, port, transports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,19 +44,28 @@ def start(settings: dict[str, str]) -> None:
         tag_file=settings["TAGFILE"],
         require=bool(settings.get("REQUIRE")),
         facts=process_facts(),
+        inside=settings.get("INSIDE", ""),
     )
 
 
 def record(
-    *, folder: str, run_id: str, public: bytes, tag_file: str, require: bool, facts: dict[str, Any]
+    *, folder: str, run_id: str, public: bytes, tag_file: str, require: bool, facts: dict[str, Any],
+    inside: str = "",
 ) -> Recorder:  # fmt: skip
-    """Make a recorder the listener of every seam. Raises OSError if the spool cannot be written."""
+    """Make a recorder the listener of every seam. Raises OSError if the spool cannot be written.
+
+    `inside`: process id, decision and effect in which the process was started, where it was in any.
+    """
     global _recorder
     tag_key = read_key(tag_file)
     recorder = Recorder(folder, run_id=run_id, public=public, tag_key=tag_key, facts=facts, require=require)
     transports.install()
     for name, fault in imports.failures:
         recorder.note("bypassed.seam", f"{name}: {type(fault).__name__}: {fault}")
+    if inside:
+        decision, effect = recorder.adopt(*map(int, inside.split()))
+        context.decision.set(decision)
+        context.enclosing.set(effect)
     port.listen(recorder)
     os.register_at_fork(after_in_child=_forked)
     atexit.register(recorder.finish)  # registered before the program's own handlers, so it runs after them
@@ -66,7 +75,10 @@ def record(
 
 def _forked() -> None:
     if _recorder is not None and port.current is _recorder:
-        _recorder.forked()
+        if context.starting.get():  # by `subprocess`, to become another program
+            port.listen(None)
+        else:
+            _recorder.forked()
 
 
 def recording() -> Recorder | None:

@@ -111,6 +111,10 @@ class Recording:
             fault = b"" if error is None else values.encode(error)
             self._write(fr.LEAVE, fr.fields(how.encode(), fault, value))
 
+    def started(self, pid: int, path: str) -> None:
+        """Keep which process it is: what it recorded itself stands under that path."""
+        self._write(fr.STARTED, values.encode({"pid": pid, "path": path}))
+
     def signalled(self) -> None:
         """The program is about to send a signal to the one that it started: it does not end by itself any more."""
         self._signalled = 1
@@ -127,6 +131,7 @@ class Recorder:
 
     answers: Literal[False] = False
     asleep = False
+    lends: tuple[int, ...] = ()
 
     def __init__(
         self, folder: str, *, run_id: str, public: bytes, tag_key: bytes, facts: dict[str, Any],
@@ -146,11 +151,13 @@ class Recorder:
         self._known_tags: dict[bytes, bytes] = {}
         self._pid = 0
         self._files = FileBook(self._tell_file, own=(store_of(folder),))
+        self._adopted: dict[tuple[int, int, int], tuple[int, int]] = {}
         self._effects, self._decisions = count(), count(1)
         self._begin()
 
     def _begin(self) -> None:
         self._pid = os.getpid()
+        self._finished, self._adopted = False, {}
         # Numbers of effects and decisions go on after a fork: what was inherited must not pass for one's own.
         self.inherited = next(self._effects)
         self._paths, self._owner = count(1), object()
@@ -170,7 +177,7 @@ class Recorder:
     ) -> bool:  # fmt: skip
         """Write one frame, with the draws that waited for it."""
         draws = b""
-        if self._draws and kind not in (fr.PATH, fr.SITE):  # these only name what other frames use
+        if self._draws and kind not in (fr.PATH, fr.SITE, fr.ADOPTED):  # these only name what other frames use
             draws = self._drain()
         head = fr.HEADER.pack(kind, flags, decision, effect, path, parent, monotonic_ns(), len(draws))
         return self._spool.append(b"".join((head, draws, payload)))
@@ -323,21 +330,47 @@ class Recorder:
         """The program says something about a decision: its output, configuration, failure, an observation, its end."""
         self.write(kind, values.encode(facts), 0, decision, 0, self._number(context.here()), 0)
 
-    # -- the process's life
+    # -- the process's life, and those of the run's other processes
+
+    def for_child(self, path: str) -> dict[str, str]:
+        """What a process that this one starts is told: its path, and inside which decision and effect it stands."""
+        inside = (self._pid, context.decision.get(), context.enclosing.get())
+        return {"PATH": path, "INSIDE": " ".join(map(str, inside)) if any(inside[1:]) else ""}
+
+    def process(self, what: str, words: list[str], path: str) -> None:
+        """A process is about to be started past `subprocess`: on that path its own record is looked for."""
+        said = {"what": what, "words": words, "path": path, "pid": 0}
+        self.write(fr.STARTED, values.encode(said), 0, context.decision.get(), 0, self._number(context.here()), 0)
+
+    def adopt(self, pid: int, decision: int, effect: int) -> tuple[int, int]:
+        """Give a decision and an effect of another process numbers here; intake knows them by their first ones."""
+        if pid == self._pid or not (decision or effect):
+            return decision, effect
+        known = self._adopted.get((pid, decision, effect))
+        if known is None:
+            known = next(self._decisions) if decision else 0, next(self._effects) if effect else 0
+            self._adopted[pid, decision, effect] = known
+            said = {"pid": pid, "decision": decision, "effect": effect}
+            self.write(fr.ADOPTED, values.encode(said), 0, known[0], known[1], 0, 0)
+        return known
 
     def forked(self) -> None:
         """In a child after a fork: a file of its own, under a key of its own."""
-        inherited = self._spool
+        inherited, parent = self._spool, self._pid
         self._files.forked()
         try:
             self._begin()
+            decision, effect = self.adopt(parent, context.decision.get(), context.enclosing.get())
+            context.decision.set(decision)
+            context.enclosing.set(effect)
         except OSError as fault:
             self._failed(fault)
         inherited.forget()  # only now: until this child holds a file, the inherited lock says that its run still lives
 
     def finish(self) -> None:
         """The process ends: the draws that still wait, then the last frame."""
-        if os.getpid() == self._pid:
+        if os.getpid() == self._pid and not self._finished:
+            self._finished = True
             try:
                 self._files.finish()
             except Exception as fault:  # noqa: BLE001 - the program's edge: it ends as it would without us

@@ -216,6 +216,11 @@ def _leave(effect: Effect, frame: fr.Frame) -> None:
     effect.arrivals.append(Arrival(END, frame.at_ns))
 
 
+def _child(effect: Effect, frame: fr.Frame) -> None:
+    said = values.decode(frame.payload)
+    effect.child_pid, effect.child_path = said["pid"], said["path"]
+
+
 def _exited(effect: Effect, frame: fr.Frame) -> None:
     effect.exit_status = int(fr.unpack_fields(frame.payload)[0][0])
     effect.ended = "cut_off" if frame.flags & 1 else "exited"  # ended by a signal that the program had sent
@@ -224,5 +229,5 @@ def _exited(effect: Effect, frame: fr.Frame) -> None:
 
 _CONTINUE = {
     fr.BODY: _body, fr.SENT: _sent, fr.HEAD: _head, fr.CHUNK: _chunk, fr.WIRE: _wire, fr.MOVE: _move, fr.END: _end,
-    fr.LEAVE: _leave, fr.EXITED: _exited,
+    fr.LEAVE: _leave, fr.EXITED: _exited, fr.STARTED: _child,
 }  # fmt: skip

@@ -36,21 +36,22 @@ FILE_BEFORE, FILE_AFTER, FILE_PART, FILES_READ = 24, 25, 26, 27
 # Effects and facts that the program declares:
 ENTER, LEAVE, OPEN, CLOSE, OUTPUT, CONFIGURE, FAIL, OBSERVE = 32, 33, 34, 35, 36, 37, 38, 39
 # A program that was started:
-SPAWN, EXITED = 48, 49
+SPAWN, EXITED, STARTED, ADOPTED = 48, 49, 50, 51
 # A sleep, a wait that ran out of time or a timer that fired; in a report, one that was asked for otherwise:
 SLEEP, LAPSED, SLEPT = 56, 57, 58
-# What a replay reports:
+# What a replay reports (ANSWERED too):
 READY, SERVED, MISS, ATTEMPT, DRIFT, UNORDERED, SPENT, LIVE, LENT = 64, 65, 66, 67, 68, 69, 70, 71, 72
 CONFINED, WRITTEN = 73, 74
+ANSWERED = 52
 
 NAMES = {
     RUN: "run", PROCESS: "process", PATH: "path", SITE: "site", STREAM: "stream", ENDED: "ended", NOTE: "note",
     DRAWS: "draws", ABOUT: "about", CALL: "call", BODY: "body", SENT: "sent", HEAD: "head", CHUNK: "chunk",
     END: "end", WIRE: "wire", MOVE: "move", FILE_BEFORE: "file_before", FILE_AFTER: "file_after",
     FILE_PART: "file_part", FILES_READ: "files_read", ENTER: "enter", LEAVE: "leave", OPEN: "open", CLOSE: "close",
-    OUTPUT: "output",
-    CONFIGURE: "configure", FAIL: "fail", OBSERVE: "observe", SPAWN: "spawn", EXITED: "exited", SLEEP: "sleep",
-    LAPSED: "lapsed", SLEPT: "slept", READY: "ready",
+    OUTPUT: "output", CONFIGURE: "configure", FAIL: "fail", OBSERVE: "observe", SPAWN: "spawn", EXITED: "exited",
+    STARTED: "started", ADOPTED: "adopted", ANSWERED: "answered", SLEEP: "sleep", LAPSED: "lapsed", SLEPT: "slept",
+    READY: "ready",
     SERVED: "served", MISS: "miss", ATTEMPT: "attempt", DRIFT: "drift", UNORDERED: "unordered", SPENT: "spent",
     LIVE: "live", LENT: "lent",
     CONFINED: "confined", WRITTEN: "written",

@@ -54,6 +54,7 @@ class _Process:
     sites: dict[int, bytes]
     numbers: list[int] = field(default_factory=list)
     name: str = "?"
+    pid: int = 0
 
 
 def gather(
@@ -77,7 +78,8 @@ def gather(
         ),
         key=lambda one: one[:4],
     )
-    result = _Numbering(zero).renumber([(one[0], one[4], one[5]) for one in ordered], damage)
+    by_pid = {process.pid: process.order for process in processes if process.pid}
+    result = _Numbering(zero, by_pid).renumber([(one[0], one[4], one[5]) for one in ordered], damage)
     tails = [tail for process in processes if (tail := _tail(process, zero)) is not None]
     bounds = [result.bounds.get(epoch, -1) for epoch in range(len(epochs))]
     return Gathered(result.frames, began, result.decisions, damage, tails, bounds)
@@ -99,17 +101,18 @@ def _process(order: int, reading: Reading, damage: list[str]) -> _Process:
             numbers.append(number)
         except FormatError as fault:
             damage.append(f"frame {number} of a spool file does not parse: {fault}")
-    began = monotonic = 0
+    began = monotonic = pid = 0
     name = "?"
     for frame in frames:
         if frame.kind in (fr.RUN, fr.PROCESS):
             facts = values.decode(frame.payload)
             began, monotonic = facts["startedAt"], facts["monotonicNs"]
             name = f"{facts.get('path', 'tacho run')} (pid {facts.get('pid', '-')})"
+            pid = facts["pid"] if isinstance(facts.get("pid"), int) else 0
             break
     paths = {f.path: f.payload.decode() for f in frames if f.kind == fr.PATH}
     sites = {f.effect: f.payload for f in frames if f.kind == fr.SITE}
-    return _Process(order, frames, began, monotonic, paths, sites, numbers, name)
+    return _Process(order, frames, began, monotonic, paths, sites, numbers, name, pid)
 
 
 def _tail(process: _Process, zero_ns: int) -> str | None:
@@ -125,8 +128,9 @@ def _tail(process: _Process, zero_ns: int) -> str | None:
 class _Numbering:
     """The run's numbers, given in the order in which things first appear."""
 
-    def __init__(self, zero_ns: int) -> None:
+    def __init__(self, zero_ns: int, by_pid: dict[int, int]) -> None:
         self._zero = zero_ns
+        self._by_pid = by_pid
         self._last = -1
         self._effects: dict[tuple[int, int], int] = {}
         self._decisions: dict[tuple[int, int], int] = {}
@@ -148,6 +152,9 @@ class _Numbering:
 
     def _one(self, frame: fr.Frame, process: _Process) -> None:
         order = process.order
+        if frame.kind == fr.ADOPTED:
+            self._adopt(frame, order)
+            return
         if frame.kind == fr.OPEN:
             minted = values.decode(frame.payload)["id"]
             if minted in self._minted:
@@ -174,6 +181,19 @@ class _Numbering:
         effect = self._effects[order, frame.effect] if frame.effect else 0
         path = self._path(process, frame.path) if frame.path else 0
         self._add(fr.Frame(frame.kind, frame.flags, decision, effect, path, parent, frame.at_ns, draws, frame.payload))
+
+    def _adopt(self, frame: fr.Frame, order: int) -> None:
+        """A decision and an effect that another process began go on in this one, under numbers of its own."""
+        said = values.decode(frame.payload)
+        origin = self._by_pid.get(said["pid"], -1)
+        decision = self._decisions.get((origin, said["decision"]), 0)
+        effect = self._effects.get((origin, said["effect"]), 0)
+        if decision:
+            self._decisions[order, frame.decision] = decision
+        if effect:
+            self._effects[order, frame.effect] = effect
+        if (said["decision"] and not decision) or (said["effect"] and not effect):
+            self._lose("the decision or effect that another process worked in is lost: what it did belongs to the run")
 
     def _lose(self, what: str) -> None:
         if what not in self._lost:

@@ -15,7 +15,7 @@ from tachograph.formats import frame as fr
 from tachograph.formats.effect_log import EffectLog, read_effect_log
 from tachograph.formats.value_view import view
 from tachograph.intake.readings import answer_of, request_of
-from tachograph.intake.skeleton import coverage, is_watched
+from tachograph.intake.skeleton import coverage, gone_past, is_watched
 from tachograph.model.effect import Effect
 
 
@@ -48,7 +48,7 @@ class Captured:
     @property
     def coverage(self) -> dict[str, Any]:
         """What was seen, what bypassed the recorder, and which processes' records end early, and when (`tails`)."""
-        bypassed = [fact.said for fact in self.log.of(fr.NOTE) if fact.said["what"] != "started"]
+        bypassed = gone_past(self.log)
         if not is_watched(self.log):
             said = "it did not load the recorder: nothing that happened inside was seen"
             bypassed.append({"what": "the program itself", "detail": said})

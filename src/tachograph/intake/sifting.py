@@ -24,6 +24,8 @@ _SAYS: dict[int, dict[str, Any]] = {
     fr.PROCESS: _TIMES,
     fr.FILES_READ: {},
     fr.NOTE: {"what": str, "detail": str},
+    fr.STARTED: {"pid": int, "path": str},
+    fr.ADOPTED: {"pid": int, "decision": int, "effect": int},
     fr.ENDED: {},
     fr.OPEN: {"id": str},
     fr.CLOSE: {},
@@ -39,7 +41,7 @@ def sift(data: bytes) -> fr.Frame:
     """Read one frame of a spool file. Raises FormatError for one that says nothing that its kind says."""
     frame = fr.read_frame(data)
     kind = frame.kind
-    if kind not in fr.NAMES or kind >= fr.READY or kind == fr.ABOUT:
+    if kind not in fr.NAMES or kind >= fr.READY or kind in (fr.ABOUT, fr.ANSWERED):
         raise FormatError(f"a frame of kind {fr.NAMES.get(kind, kind)!r} is none that a recorder writes")
     if kind in _SAYS:
         wanted = _BY_TACHO_RUN if kind == fr.ENDED and frame.flags == 1 else _SAYS[kind]

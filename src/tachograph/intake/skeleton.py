@@ -81,15 +81,36 @@ def rfc3339(at_ns: int) -> str:
 def coverage(log: EffectLog) -> dict[str, Any]:
     """Count what was seen and what bypassed the recorder; kinds and numbers only, no addresses."""
     bypassed: dict[str, int] = {}
-    for fact in log.of(fr.NOTE):
-        what = fact.said["what"]
-        if what != "started":
-            bypassed[what] = bypassed.get(what, 0) + 1
+    for said in gone_past(log):
+        bypassed[said["what"]] = bypassed.get(said["what"], 0) + 1
     if not is_watched(log):
         bypassed["process"] = bypassed.get("process", 0) + 1
     counted = [{"what": what, "count": count} for what, count in sorted(bypassed.items())]
     seen = len(log.effects)
     return {"seen": seen, "bypassed": counted, "damage": len(log.about[0]["damage"]) if log.about else 0}
+
+
+def gone_past(log: EffectLog) -> list[dict[str, Any]]:
+    """What is known to have gone past the recorder: `what` and `detail` of each.
+
+    A process that was started on a task path, and of which there is no record on it, was not seen.
+    """
+    recorded = {fact.said.get("path") for fact in log.of(fr.PROCESS)}
+    past = [fact.said for fact in log.of(fr.NOTE) if fact.said["what"] != "started"]
+    if not recorded:
+        return past  # a decision's own log does not say which processes there were
+    for fact in log.of(fr.STARTED):
+        if fact.said["path"] not in recorded:
+            past.append({"what": fact.said["what"], "detail": " ".join(fact.said["words"])})
+    for effect in log.effects:
+        if effect.child_path and effect.child_path not in recorded and _is_python(effect):
+            past.append({"what": "subprocess.python", "detail": effect.summary})
+    return past
+
+
+def _is_python(effect: Effect) -> bool:
+    args = effect.command.get("args") or [""]
+    return str(args[0]).rpartition("/")[2].startswith(("python", "pypy"))
 
 
 def is_watched(log: EffectLog) -> bool:

@@ -51,10 +51,10 @@ class Effect:
     """One recorded effect. `index` is its place in the run's start order, from 1."""
 
     __slots__ = (
-        "arrivals", "at_ns", "body", "body_complete", "command", "decision", "ended", "error", "exit_status", "headers",
-        "index", "inputs", "kind", "lasted_ns", "library", "method", "name", "nth", "parent", "path", "reason",
-        "response_headers", "response_tags", "seconds", "sent_at_ns", "site", "spec", "status", "tags", "together",
-        "url", "value", "version",
+        "arrivals", "at_ns", "body", "body_complete", "child_path", "child_pid", "command", "decision", "ended",
+        "error", "exit_status", "headers", "index", "inputs", "kind", "lasted_ns", "library", "method", "name", "nth",
+        "parent", "path", "reason", "response_headers", "response_tags", "seconds", "sent_at_ns", "site", "spec",
+        "status", "tags", "together", "url", "value", "version",
     )  # fmt: skip
 
     def __init__(self, kind: str, *, index: int, path: str, decision: int, parent: int, at_ns: int) -> None:
@@ -85,6 +85,8 @@ class Effect:
         # a started program
         self.command: dict[str, Any] = {}
         self.exit_status: int | None = None
+        self.child_pid = 0
+        self.child_path = ""
         # a sleep, a wait that ran out of time, a timer that fired (`name` says which): how long, where, the nth there;
         # one that is known by its end alone was asked for `lasted_ns` before its place in the order
         self.seconds = 0.0

@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import mmap
 import os
+import posix
 from time import monotonic_ns
 
 from tachograph.formats import frame as fr
@@ -18,7 +19,7 @@ from tachograph.formats import values
 from tachograph.formats.effect_log import read_effect_log
 from tachograph.replay.ledger import Ledger, place_behind, size_for
 from tachograph.replay.playback import Playback
-from tachograph.seams import imports, port, transports
+from tachograph.seams import context, imports, port, transports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def probe() -> dict[str, Any]:
     finally:
         with_socket.close()
     try:
-        os.posix_spawn("/nonexistent", ["tachograph-probe"], {})
+        posix.posix_spawn("/nonexistent", ["tachograph-probe"], {})
     except PermissionError:
         held["start"] = True
     except OSError:
@@ -82,7 +83,17 @@ class _Probing:
 
 
 def start(settings: dict[str, str]) -> None:
-    """Replay this process from the tape that the engine handed over."""
+    """Replay this process from the tape that the engine handed over. Where that fails, the process ends: never live."""
+    try:
+        _start(settings)
+    except Exception as fault:  # noqa: BLE001 - whatever it was, the program must not run without us
+        os.write(
+            2, f"tachograph: this process cannot be replayed ({type(fault).__name__}: {fault}): stopping\n".encode()
+        )
+        os._exit(127)
+
+
+def _start(settings: dict[str, str]) -> None:
     fd, size = int(settings["TAPE"]), int(settings["TAPE_SIZE"])
     os.set_inheritable(fd, False)
     report = reporter(fd)
@@ -90,20 +101,26 @@ def start(settings: dict[str, str]) -> None:
         log = read_effect_log([bytes(tape)])
     if int(settings["LEDGER_SIZE"]) != size_for(log.effects):
         raise ValueError(f"a ledger of {settings['LEDGER_SIZE']} bytes does not fit this tape")
-    ledger = Ledger(log.effects, fd=fd, at=place_behind(size))
-    playback = Playback(log, report=report, asleep=not log.of(fr.RUN), ledger=ledger)
+    ledger = Ledger(log.effects, fd=fd, at=place_behind(size), counted=bool(settings.get("COUNTED")))
+    playback = Playback(log, report=report, asleep=not log.of(fr.RUN), ledger=ledger, lends=(fd,))
     playback.guarded = settings.get("GUARD") != "off"
     transports.install()
     port.listen(_Probing())  # type: ignore[arg-type]
     held = probe() if playback.guarded else {}
     report(fr.READY, 0, values.encode({"held": held, "seamsFailed": [name for name, _ in imports.failures]}))
     os.register_at_fork(
-        before=ledger.before_fork, after_in_parent=ledger.after_fork, after_in_child=lambda: _forked(ledger, playback)
+        before=lambda: ledger.before_fork(counts=not context.starting.get()),
+        after_in_parent=ledger.after_fork,
+        after_in_child=lambda: _forked(ledger, playback),
     )
     atexit.register(playback.finish)
+    context.decision.set(int(settings.get("DECISION") or 0))
     port.listen(playback)
 
 
 def _forked(ledger: Ledger, playback: Playback) -> None:
     ledger.after_fork()
-    playback.forked()
+    if context.starting.get():  # by `subprocess`, to become another program
+        port.listen(None)
+    else:
+        playback.forked()

@@ -60,8 +60,11 @@ def place_behind(tape_size: int) -> int:
 class Ledger:
     """One replay's shared state, as this process sees it. Without a file it is this process's own."""
 
-    def __init__(self, effects: Sequence[Effect], *, fd: int = -1, at: int = 0) -> None:
-        """Map the ledger of these effects at byte `at` of file `fd`. Raises OSError, ValueError if it is not there."""
+    def __init__(self, effects: Sequence[Effect], *, fd: int = -1, at: int = 0, counted: bool = False) -> None:
+        """Map the ledger of these effects at byte `at` of file `fd`. Raises OSError, ValueError if it is not there.
+
+        `counted`: whoever started this process has counted it.
+        """
         size = size_for(effects)
         self._fd = fd
         self._map = mmap.mmap(fd, size, offset=at) if fd >= 0 else mmap.mmap(-1, size)
@@ -77,7 +80,8 @@ class Ledger:
         self._lock = RLock()
         self._depth = 0
         self._locked = False
-        self.joined()
+        if not counted:
+            self.joined()
 
     # -- the lock, and who shares it
 
@@ -118,10 +122,11 @@ class Ledger:
             if alive > 1:
                 self._words[_LIVE] = alive - 1
 
-    def before_fork(self) -> None:
-        """Count the child, and let no other thread of ours be in the midst of a change."""
+    def before_fork(self, *, counts: bool = True) -> None:
+        """Let no other thread of ours be in the midst of a change; the child is one more process if it `counts`."""
         self._lock.acquire()
-        self.joined()
+        if counts:
+            self.joined()
 
     def after_fork(self) -> None:
         """In parent and child: go on."""

@@ -24,6 +24,7 @@ from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.formats.credentials import redact_headers, redact_url
 from tachograph.model.effect import HTTP, SLEEP, SUBPROCESS, WIRE_LIBRARIES, Effect
+from tachograph.replay.children import ChildOf, Recorded
 from tachograph.replay.connecting import Connections
 from tachograph.replay.ledger import Ledger
 from tachograph.replay.ordering import Order
@@ -36,7 +37,7 @@ from tachograph.seams.filebook import FileBook
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import CodeType
     from typing import Any, Literal
 
@@ -58,11 +59,12 @@ class Playback:
 
     def __init__(
         self, log: EffectLog, *, report: Callable[[int, int, bytes], None], asleep: bool = False,
-        ledger: Ledger | None = None,
+        ledger: Ledger | None = None, lends: tuple[int, ...] = (),
     ) -> None:  # fmt: skip
         """`asleep`: the recorded program called `tachograph.install()` itself, and nothing before that was recorded.
 
-        `ledger` is what the replay's processes share; without one, this process is the only one.
+        `ledger` is what the replay's processes share; without one, this process is the only one. `lends` are the
+        descriptors that processes of this replay are given.
         """
         self._log = log
         self.asleep = asleep
@@ -70,6 +72,10 @@ class Playback:
         self._report = report
         self._files = FileBook(lambda kind, payload, _: report(kind, 0, payload), keep=0)
         self.ledger = Ledger(log.effects) if ledger is None else ledger
+        self.lends = lends
+        self._recorded = Recorded(log)
+        self._children: list[ChildOf] = []
+        self._finished = False
         self._free: dict[int, Effect] = {effect.index: effect for effect in log.effects}
         self.connections = Connections(self, log.effects)
         self._requests: dict[int, Prepared] = {}
@@ -224,7 +230,7 @@ class Playback:
 
     # -- programs and declared effects
 
-    def ask_spawn(self, command: dict[str, Any]) -> StubOf:
+    def ask_spawn(self, command: dict[str, Any], _path: str) -> StubOf:
         """Return the recorded program's output and status. Raises EffectMissed if it was not started."""
         path = context.here().path
         effect = self._same(SUBPROCESS, path, lambda one: one.command == command)
@@ -233,6 +239,12 @@ class Playback:
         assert effect is not None
         self._served(effect, EXACT, path, [])
         self.order.release(effect)
+        if self._recorded.runs_again(effect):
+            self.ledger.joined()
+            child = ChildOf(self, effect)
+            self._children.append(child)
+            return child
+        self._consume(self._recorded.inside(effect), effect)
         return StubOf(self, effect, self.error_of(effect) if effect.error else None)
 
     def ask_enter(self, kind: str, name: str, spec: dict[str, Any], inputs: bytes) -> Declared:
@@ -258,12 +270,16 @@ class Playback:
         for effect in self._log.effects:
             if effect.parent in inside:
                 inside.add(effect.index)
-                self._free.pop(effect.index, None)
-                with self.ledger:
-                    free = self.ledger.claim(effect)
-                if free:
-                    self.order.release(effect)
-                    self._report(fr.SERVED, effect.index, values.encode({"rung": EXACT, "inside": outer.index}))
+                self._consume([effect, *self._recorded.inside(effect)], outer)
+
+    def _consume(self, effects: Iterable[Effect], outer: Effect) -> None:
+        for effect in effects:
+            self._free.pop(effect.index, None)
+            with self.ledger:
+                free = self.ledger.claim(effect)
+            if free:
+                self.order.release(effect)
+                self._report(fr.SERVED, effect.index, values.encode({"rung": EXACT, "inside": outer.index}))
 
     def _missed_declared(self, kind: str, name: str, inputs: bytes, path: str) -> None:
         said: dict[str, Any] = {"call": {"kind": kind, "endpoint": name}, "path": path}
@@ -293,6 +309,27 @@ class Playback:
         """A program is fed other input than the recorded one: a miss."""
         call = {"kind": effect.kind, "endpoint": effect.summary}
         self._miss({"call": call, "path": context.here().path, "nearest": effect.index, "firstDifference": leaf})
+
+    def answered_otherwise(self, effect: Effect, said: bytes) -> None:
+        """A child that is run again writes, or ends, otherwise than the recorded one: reported."""
+        self._report(fr.ANSWERED, effect.index, said)
+
+    # -- the run's other processes
+
+    def for_child(self, path: str) -> dict[str, str]:
+        """What a process of this replay is told: its path, the decision it stands in, and that it is counted."""
+        return {"PATH": path, "DECISION": str(context.decision.get()), "COUNTED": "1"}
+
+    def process(self, what: str, words: list[str], path: str) -> None:
+        """A process may start that recorded itself on this path. Raises PermissionError for any other."""
+        if not self._recorded.may_start(what, words, path):
+            self.note(what, " ".join(words))
+        if what != "os.exec":
+            self.ledger.joined()
+
+    def adopt(self, _pid: int, decision: int, effect: int) -> tuple[int, int]:
+        """All processes of a replay number alike."""
+        return decision, effect
 
     def error_of(self, effect: Effect) -> BaseException:
         """The exception with which an effect ended, made anew. Raises EffectMissed where its class is not here."""
@@ -395,10 +432,16 @@ class Playback:
         self._drifted.clear()
         self._files.forked()
         self.pauses.extra.clear()
+        self._children.clear()
         self.spent_ns = 0
 
     def finish(self) -> None:
         """The program ends: what drifted, and the time spent in here."""
+        if self._finished:
+            return
+        self._finished = True
+        for child in self._children:
+            child.finish()
         drift = [
             {"path": p, "site": list(s), "count": n, "what": "not recorded"}
             for (p, s), n in [*self._drifted.items(), *self.pauses.extra.items()]

@@ -65,6 +65,7 @@ def judge(
     found = [
         *_unread(outcome),
         *_slept_otherwise(outcome),
+        *_answered(outcome),
         *_out_of_order(log, served),
         *_twice(served),
         *_ends(log, outcome),
@@ -205,6 +206,14 @@ def _slept_less(log: EffectLog, served: set[int]) -> set[int]:
     Nothing enters a program by a sleep, and what the program does after it is compared.
     """
     return {one.index for one in log.effects if one.kind == SLEEP and one.index not in served}
+
+
+def _answered(outcome: Outcome) -> list[DivergenceItem]:
+    """Python children that ran again and wrote, or ended, otherwise than recorded."""
+    return [
+        _divergence(f"/effects/{frame.effect}{said['path']}", said["recorded"], said["replayed"], effect=frame.effect)
+        for frame, said in outcome.of(fr.ANSWERED)
+    ]
 
 
 def _slept_otherwise(outcome: Outcome) -> list[DivergenceItem]:

@@ -24,12 +24,13 @@ class StubOf:
     """A started program as recorded, for the subprocess seam; what it is fed must be what the recorded one was fed."""
 
     __slots__ = (
-        "_effect", "_fed", "_playback", "recorded", "refusal", "status", "stderr", "stdout", "until_signalled",
+        "_effect", "_fed", "_playback", "again", "path", "recorded", "refusal", "status", "stderr", "stdout",
+        "until_signalled",
     )  # fmt: skip
 
     def __init__(self, playback: Playback, effect: Effect, refusal: BaseException | None) -> None:
         self._playback, self._effect, self._fed = playback, effect, b""
-        self.recorded = True
+        self.recorded, self.again, self.path = True, False, ""
         self.stdout, self.stderr = effect.output(1), effect.output(2)
         self.status = effect.exit_status or 0
         self.refusal = refusal
@@ -49,6 +50,9 @@ class StubOf:
 
     def chunk(self, data: bytes, stream: int = 0) -> None:
         """What the stub plays is known."""
+
+    def started(self, pid: int, path: str) -> None:
+        """Which process plays it does not matter."""
 
     def signalled(self) -> None:
         """The stub ends by the signal itself."""

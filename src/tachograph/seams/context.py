@@ -16,6 +16,7 @@ from _contextvars import ContextVar
 from itertools import count
 from sys import _getframe
 
+from tachograph.seams import injection
 from tachograph.seams.imports import when_imported
 
 TYPE_CHECKING = False
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from types import FrameType, ModuleType
     from typing import Any
 
-ROOT = os.environ.get("TACHO_PATH", "0")
+ROOT = injection.setting("PATH", "0")
 
 
 class Place:
@@ -62,6 +63,7 @@ enclosing: ContextVar[int] = ContextVar("tachograph_effect", default=0)
 claimed: ContextVar[bool] = ContextVar("tachograph_claimed", default=False)  # a seam is making this connection itself
 connecting: ContextVar[bool] = ContextVar("tachograph_connecting", default=False)  # a client is inside its `connect`
 failing: ContextVar[BaseException | None] = ContextVar("tachograph_failing", default=None)  # what a dial must raise
+starting: ContextVar[bool] = ContextVar("tachograph_starting", default=False)  # a seam is starting a program itself
 
 here = _here.get
 
@@ -193,20 +195,25 @@ def _patch_executor(module: ModuleType) -> None:
     executor.submit = submit
 
 
-_process = ROOT
+_process, _forked = ROOT, False
 _child: ContextVar[Place | None] = ContextVar("tachograph_child", default=None)  # of the thread that forks
 
 
 def _before_fork() -> None:
-    _child.set(here().child("p"))
+    _child.set(None if starting.get() else here().child("p"))
 
 
 def _in_forked_child() -> None:
-    global _process
+    global _process, _forked
     place = _child.get()
     if place is not None:
         _here.set(place)
-        _process = place.path
+        _process, _forked = place.path, True
+
+
+def is_forked() -> bool:
+    """Say whether this process was forked by the program, and did not start as a fresh interpreter."""
+    return _forked
 
 
 def install() -> None:

@@ -1,6 +1,6 @@
-"""What passes no seam: connections that no transport claims, and programs started past `subprocess`. And files.
+"""What passes no seam: connections that no transport claims, programs started past every seam. And files.
 
-An audit hook sees them whoever causes them (a client without a seam, `_socket` directly, `os.system`). A recorder notes
+An audit hook sees them whoever causes them (a client without a seam, `_socket` directly). A recorder notes
 them, so that coverage counts what bypassed it; a playback refuses them (`PermissionError`) and reports the attempt. No
 attempt, in either: creating a socket, `socketpair`, binding or listening on loopback, connecting to a listener of the
 run itself. A hook cannot be removed; it costs an event name's look-up in a dict, also on the events that it ignores.
@@ -10,14 +10,11 @@ Not seen from here, and said so by `doctor`: native code that makes system calls
 
 from __future__ import annotations
 
-import _posixsubprocess
-import os
 import sys
 
 from tachograph.seams import files, port
-from tachograph.seams.context import claimed, failing
+from tachograph.seams.context import claimed, failing, starting
 from tachograph.seams.listeners import is_own_address
-from tachograph.seams.subprocesses import starting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,25 +89,6 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
             listener.passed(event, _address(args[1]))
 
 
-# Housekeeping of the standard library: it removes shared memory that was left behind and makes no effect of its own.
-_TRACKER = "from multiprocessing.resource_tracker import main"
-
-
-def _guard_fork_exec() -> None:
-    """Note what `multiprocessing` starts by spawn or forkserver: past `subprocess`, and without an audit event."""
-    original = _posixsubprocess.fork_exec
-
-    def fork_exec(args: Any, *rest: Any) -> Any:
-        listener = port.current
-        if listener is not None and not starting.get():
-            words = [os.fsdecode(word) for word in args]
-            if not any(word.startswith(_TRACKER) for word in words):
-                listener.note("process.fork_exec", " ".join(words))
-        return original(args, *rest)
-
-    _posixsubprocess.fork_exec = fork_exec
-
-
 def heard(event: str, *args: Any) -> None:
     """Hear of something that makes no audit event, as if it had made this one."""
     _hook(event, args)
@@ -122,4 +100,3 @@ def install() -> None:
     if not _installed:
         _installed = True
         sys.addaudithook(_hook)
-        _guard_fork_exec()

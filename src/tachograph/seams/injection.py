@@ -11,12 +11,18 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "injected")
 HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LENT = ("cryptography", "cffi", "_cffi_backend", "pycparser")
 PREFIX = "TACHO_IN_"
 
 _taken: dict[str, str] = {}
+_seed: list[str] = []
 
 
 def libraries() -> str:
@@ -41,6 +47,13 @@ def inject(environment: dict[str, str], *, entry: str, settings: dict[str, str])
 def take(environment: dict[str, str]) -> None:
     """Keep what the injected `sitecustomize` took out of this process's environment."""
     _taken.update(environment)
+    seed = _taken.get(PREFIX + "SEED") or os.environ.get("PYTHONHASHSEED", "")
+    _seed[:] = [seed] if seed.isdigit() else []
+
+
+def setting(name: str, default: str = "") -> str:
+    """Return a setting with which this process was started."""
+    return _taken.get(PREFIX + name, default)
 
 
 def is_injected() -> bool:
@@ -48,14 +61,28 @@ def is_injected() -> bool:
     return bool(_taken)
 
 
-def for_child(environment: dict[str, str], **changed: str) -> dict[str, str]:
-    """Return a child's environment with ourselves put back (unchanged where this process was not injected)."""
+def for_child(environment: Mapping[Any, Any] | None, **changed: str) -> Any:
+    """Return a child's environment with ourselves put back; unchanged where this process was not injected.
+
+    None stands for this process's environment. Where the program gives the child no hash seed, it gets the run's, and
+    does not see it: sets are to be in the same order when it runs again.
+    """
     if not _taken:
         return environment
+    given = os.environ if environment is None else environment
+    try:
+        named = {os.fsdecode(name): os.fsdecode(value) for name, value in given.items()}
+    except (TypeError, ValueError, AttributeError):
+        return environment  # whoever starts the child says what is wrong with it
     settings = {name[len(PREFIX) :]: value for name, value in _taken.items() if name.startswith(PREFIX)}
     entry = settings.pop("ENTRY")
     settings.pop("HOME", None)
-    return inject(environment, entry=entry, settings={**settings, **changed})
+    if _seed:
+        settings["SEED"] = _seed[0]
+        settings.pop("NOSEED", None)
+        if "PYTHONHASHSEED" not in named:
+            named["PYTHONHASHSEED"], settings["NOSEED"] = _seed[0], "1"
+    return inject(named, entry=entry, settings={**settings, **changed})
 
 
 def marker(reason: str) -> None:

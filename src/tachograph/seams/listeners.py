@@ -42,6 +42,7 @@ _LOOPBACK = ("127.", "::1", "localhost")
 _KIND = number_of("socket.bind")
 
 _known: dict[int | str, list[tuple[str, int, int]]] = {}  # port or path -> host, descriptor, inode of each listener
+_paths: dict[str, int] = {}  # unix path -> inode of the file that a listener of this process made
 _shared: Shared | None = None
 
 
@@ -57,6 +58,8 @@ def is_own(host: str | None, number: int | str | None) -> bool:
         return False
     found = _known.get(number)
     if found is not None and any(_same(bound, host) and _listens(fd, inode) for bound, fd, inode in found):
+        return True
+    if isinstance(number, str) and number in _paths and _is_file(number, _paths[number]):
         return True
     if _shared is None or (host is not None and not host.startswith(_LOOPBACK)):
         return False
@@ -79,6 +82,13 @@ def _same(bound: str, host: str | None) -> bool:
     return host == "localhost" and bound.startswith(_LOOPBACK)
 
 
+def _is_file(path: str, inode: int) -> bool:
+    try:
+        return os.stat(path).st_ino == inode
+    except (OSError, ValueError):
+        return False
+
+
 def _listens(fd: int, inode: int) -> bool:
     try:
         return os.fstat(fd).st_ino == inode
@@ -92,7 +102,9 @@ def add(sock: Any) -> None:
     host, where = (name[0], name[1]) if isinstance(name, tuple) else ("", os.fsdecode(name))
     try:
         inode = os.fstat(fd).st_ino
-    except OSError:
+        if isinstance(where, str):  # the file that the socket made: a child may go on listening where we have closed it
+            _paths[where] = os.stat(where).st_ino
+    except (OSError, ValueError):
         return
     known = [one for one in _known.get(where, ()) if _listens(one[1], one[2]) and one[2] != inode]
     _known[where] = [*known, (host, fd, inode)]

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
         def end(self, how: str, error: BaseException | None = None) -> None:
             """The effect ended so; later calls change nothing."""
 
+        def started(self, pid: int, path: str) -> None:
+            """The program that was started has this process id (0: not known) and task path."""
+
         def signalled(self) -> None:
             """The program is about to send a signal to the one that it started."""
 
@@ -145,6 +148,22 @@ if TYPE_CHECKING:
         def tell(self, kind: int, decision: int, facts: dict[str, Any]) -> None:
             """The program says something about a decision."""
 
+        @property
+        def lends(self) -> tuple[int, ...]:
+            """The descriptors that a process of this run is given beside the program's own."""
+
+        def for_child(self, path: str) -> dict[str, str]:
+            """What a process of this run that starts on that task path is told, by injection."""
+
+        def process(self, what: str, words: list[str], path: str) -> None:
+            """A process is about to be started past `subprocess`, or this one replaced. Raises PermissionError."""
+
+        def adopt(self, pid: int, decision: int, effect: int) -> tuple[int, int]:
+            """Work that stands in a decision and effect of another process is done here: their numbers here."""
+
+        def finish(self) -> None:
+            """This process ends. Later calls change nothing."""
+
         def installed(self) -> None:
             """The program itself asked to be recorded from here on (`tachograph.install()`)."""
 
@@ -203,8 +222,10 @@ if TYPE_CHECKING:
         def ask(self, library: str, method: str, url: str, headers: Headers, body: bytes) -> Answer:
             """Find the recorded answer of this request. Raises the miss if there is none."""
 
-        def ask_spawn(self, command: dict[str, Any]) -> Stub:
-            """The recorded output and status of a program. Raises the miss if there is none."""
+        def ask_spawn(self, command: dict[str, Any], path: str) -> Stub:
+            """The recorded output and status of a program. Raises the miss if there is none.
+
+            `path` is the task path that it would have here."""
 
         def ask_enter(self, kind: str, name: str, spec: dict[str, Any], inputs: bytes) -> Declared:
             """The recorded outcome of a declared effect. Raises the miss if there is none."""
@@ -235,6 +256,8 @@ if TYPE_CHECKING:
         refusal: BaseException | None
         recorded: bool
         until_signalled: bool
+        again: bool  # it is run again, on this path:
+        path: str
 
         def part(self, data: bytes) -> None:
             """The program feeds it this. Raises the miss if the recorded one was fed something else."""
@@ -244,6 +267,9 @@ if TYPE_CHECKING:
 
         def chunk(self, data: bytes, stream: int = 0) -> None:
             """The program reads what the stub plays."""
+
+        def started(self, pid: int, path: str) -> None:
+            """It runs again."""
 
         def signalled(self) -> None:
             """The program sends it a signal."""

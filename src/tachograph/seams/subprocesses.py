@@ -2,28 +2,28 @@
 
 A started program is one effect: its arguments, what it was fed, what it wrote, how it ended. What it is fed and what it
 wrote are handed over where the parent writes and reads it (the pipe's own writes and reads, `communicate`, asyncio's
-transport). In a replay another program is not started: a stub plays its recorded output and status (`openai` asks
-`uname -p`, so even a plain SDK needs this), and whoever listens hears what it is fed, so that other input gets no old
-answer. A program that its parent ended by a signal is not over before the parent sends one again.
+transport). In a replay a Python child that was recorded itself is run again, watched in the same way; another program
+is not started: a stub plays its recorded output and status (`openai` asks `uname -p`, so even a plain SDK needs this).
+Whoever listens hears what either is fed, so that other input gets no old answer. A program that its parent ended by a
+signal is not over before the parent sends one again.
 
-Ways to start a program that do not pass here (`os.system`, `posix_spawn`, `exec`) are noted by `seams.hooks`.
+Ways to start a program that do not pass here are watched by `seams.processes`.
 """
 
 from __future__ import annotations
 
 import io
 import os
-from _contextvars import ContextVar
 
 from tachograph.seams import port
+from tachograph.seams.context import starting
 from tachograph.seams.imports import when_imported
+from tachograph.seams.processes import Lent, child_path, environment_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
-
-starting: ContextVar[bool] = ContextVar("tachograph_starting", default=False)
 
 # Drain what the program feeds (beside, so that a dialogue does not block), play both streams at once and close each at
 # its end (whichever the program reads first must not wait for the other), end as recorded. The streams are named by
@@ -194,24 +194,32 @@ def _patch(module: ModuleType) -> None:
         options = _named(module, rest, kwargs)
         if not isinstance(args, (str, bytes, os.PathLike)):
             args = list(args)  # it may be a generator, and is read twice
-        command = _command(args, options)
+        command, path = _command(args, options), child_path()
         if listener.answers:
-            stub = listener.ask_spawn(command)
+            stub = listener.ask_spawn(command, path)
             if stub.refusal is not None:
                 self.returncode, self._child_created = None, False
                 raise stub.refusal
-            _play(self, stub, options, command["streams"])
-            self.args = args
+            if stub.again:
+                _watch(self, listener, stub, args, options, stub.path)
+            else:
+                _play(self, stub, options, command["streams"])
+                self.args = args
             return
         exchange = listener.spawn(command)
-        token = starting.set(True)
         try:
-            start(self, args, **options)
+            _watch(self, listener, exchange, args, options, path)
         except BaseException as fault:
             exchange.end(port.how_of(fault), fault)
             raise
-        finally:
-            starting.reset(token)
+
+    def _watch(self: Any, listener: Any, exchange: Any, args: Any, options: dict[str, Any], path: str) -> None:
+        options["env"] = environment_of(listener, options.get("env"), path)
+        if listener.lends and options.get("close_fds", True):
+            options["pass_fds"] = (*(options.get("pass_fds") or ()), *listener.lends)
+        with Lent(listener):
+            start(self, args, **options)
+        exchange.started(self.pid, path)
         self._tachograph = exchange  # not before: a start that fails has an exit status of its own making
         _tap(self, "stdout", exchange, 1)
         _tap(self, "stderr", exchange, 2)

@@ -16,6 +16,7 @@ from tachograph.seams import (
     http_client,
     httpx_transport,
     listeners,
+    processes,
     sleeps,
     subprocesses,
     timers,
@@ -26,7 +27,7 @@ SEAMS = {
     "httpx2": "httpx2 transports, sync and async (class level): openai, anthropic, google-genai, mcp",
     "http.client": "connections of http.client at their socket: urllib, requests, urllib3, botocore",
     "aiohttp": "aiohttp's client, below its parser: what is written to a connection and comes from it",
-    "subprocess": "subprocess.Popen and asyncio's subprocess transport",
+    "subprocess": "subprocess.Popen, asyncio's subprocess transport, os.system; Python children, however started",
     "socket": "what the program itself listens at (socket.socket, asyncio, uvloop): calls to it stay inside the run",
     "sleeps": "time.sleep; waits of threads that ran out of time; timers of asyncio and uvloop",
 }
@@ -43,8 +44,8 @@ def install() -> None:
     context.install()
     httpx_transport.install()
     http_client.install()
-
     aiohttp_transport.install()
+    processes.install()
     subprocesses.install()
     draws.install()
     listeners.install()

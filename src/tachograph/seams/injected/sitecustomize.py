@@ -26,6 +26,8 @@ def _take_out():
     for name in list(os.environ):
         if name.startswith(PREFIX):
             taken[name] = os.environ.pop(name)
+    if taken.get(PREFIX + "NOSEED"):
+        os.environ.pop("PYTHONHASHSEED", None)
     first, mark, rest = os.environ.get("PYTHONPATH", "").partition(os.pathsep)
     if first == here and mark:
         os.environ["PYTHONPATH"] = rest

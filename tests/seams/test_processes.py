@@ -1,0 +1,94 @@
+"""Python children are parts of the run: each records on a task path of its own, and runs again in a replay."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tachograph.formats import frame as fr
+from tachograph.testing.scripted import Request, ScriptedServer, plain
+from tests.seams.driver import Recorded, Session
+
+CHILD = """
+import os, random, sys, httpx
+print(sys.argv[1:], httpx.post(sys.argv[1], content=b"from a child").text, random.random())
+print("TACHO" in repr(sorted(os.environ)), file=sys.stderr)
+print(os.environ.get("PYTHONPATH"), os.environ.get("PYTHONHASHSEED"), file=sys.stderr)
+sys.exit(3)
+"""
+
+WAYS = {
+    "script": "run([sys.executable, child, url])",
+    "-c": "run([sys.executable, '-c', open(child).read(), url])",
+    "-m": "run([sys.executable, '-m', 'child', url], cwd=os.path.dirname(child))",
+    "shebang": "run([script, url])",
+    "on PATH": "run([os.path.basename(script), url], env={**os.environ, 'PATH': os.path.dirname(script)})",
+    "env": "run(['env', sys.executable, child, url])",
+    "no environment": "run([sys.executable, child, url], env={})",
+    "bytes environment": "run([sys.executable, child, url], env={b'A': b'b'})",
+    "descriptors kept": "run([sys.executable, child, url], close_fds=False)",
+    "preexec": "run([sys.executable, child, url], preexec_fn=os.getpid)",
+    "asyncio": "asyncio.run(later(sys.executable, child, url))",
+    "a child of a child": "run([sys.executable, '-c', CALLS, sys.executable, child, url])",
+}
+
+PROGRAM = """
+import asyncio, os, subprocess, sys
+url, child, script = sys.argv[1:4]
+CALLS = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
+
+def run(args, **options):
+    done = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+    return done.returncode, done.stdout, done.stderr
+
+async def later(*args):
+    process = await asyncio.create_subprocess_exec(*args, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = await process.communicate()
+    return process.returncode, out, err
+
+print(eval(sys.argv[4]))
+"""
+
+
+def _back(request: Request) -> object:
+    return plain(request.body)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    (tmp_path / "child.py").write_text(CHILD)
+    script = tmp_path / "script"
+    script.write_text(f"#!{sys.executable}\n{CHILD}")
+    script.chmod(0o755)
+    return Session(tmp_path, PROGRAM)
+
+
+def _args(session: Session, server: ScriptedServer, way: str) -> tuple[str, ...]:
+    return server.url, str(session.folder / "child.py"), str(session.folder / "script"), WAYS.get(way, way)
+
+
+def _record(session: Session, server: ScriptedServer, way: str) -> Recorded:
+    recorded = session.record(*_args(session, server, way))
+    assert recorded.out.startswith("(3, "), recorded.ended
+    return recorded
+
+
+@pytest.mark.parametrize("way", list(WAYS))
+def test_a_python_child_records_on_a_path_of_its_own_and_runs_again(session: Session, way: str) -> None:
+    with ScriptedServer(_back) as server:
+        plainly = session.plain(*_args(session, server, way)).out
+        recorded = _record(session, server, way)
+        hits = server.hits
+        replayed = recorded.replay()
+        assert server.hits == hits == 2
+    (call,) = [effect for effect in recorded.log.effects if effect.kind == "http"]
+    assert "/p1" in call.path
+    assert recorded.notes() == []
+    said = recorded.out.split("\\n")
+    assert plainly.split("\\n")[1:-2] == said[1:-2]  # but for what is random, and the hash seed
+    assert replayed.out == recorded.out
+    assert replayed.clean, replayed.misses or replayed.attempts
+    assert sorted(replayed.served) == [effect.index for effect in recorded.log.effects]
+    assert replayed.said(fr.ANSWERED) == []
