@@ -16,8 +16,6 @@ from __future__ import annotations
 from collections import deque
 from time import perf_counter_ns
 
-from tachograph.comparison.declared import Declared as DeclaredCall
-from tachograph.comparison.declared import compare_declared
 from tachograph.comparison.leaves import as_json
 from tachograph.comparison.requests import Prepared, Request, compare_requests, nearest
 from tachograph.formats import frame as fr
@@ -27,6 +25,7 @@ from tachograph.model.effect import HTTP, SLEEP, SUBPROCESS, WIRE_LIBRARIES, Eff
 from tachograph.replay.children import ChildOf, Recorded
 from tachograph.replay.connecting import Connections
 from tachograph.replay.ledger import Ledger
+from tachograph.replay.near import nearest_declared
 from tachograph.replay.ordering import Order
 from tachograph.replay.pausing import Lapse, Pause, Pauses
 from tachograph.replay.played import Declared, Played
@@ -282,28 +281,8 @@ class Playback:
                 self._report(fr.SERVED, effect.index, values.encode({"rung": EXACT, "inside": outer.index}))
 
     def _missed_declared(self, kind: str, name: str, inputs: bytes, path: str) -> None:
-        said: dict[str, Any] = {"call": {"kind": kind, "endpoint": name}, "path": path}
-        effect = self._nearest_declared(kind, name, path)
-        if effect is not None:
-            said["nearest"] = effect.index
-            recorded, replayed = DeclaredCall(kind, effect.name, effect.inputs), DeclaredCall(kind, name, inputs)
-            leaf = compare_declared(recorded, replayed).first
-            if leaf is not None:
-                said["firstDifference"] = {
-                    "path": leaf.path, "recorded": as_json(leaf.recorded), "replayed": as_json(leaf.replayed),
-                }  # fmt: skip
-        self._miss(said)
-
-    def _nearest_declared(self, kind: str, name: str, path: str) -> Effect | None:
-        """The recording of that name; or what the program did next here (a renamed step); or one served already."""
-        alike = [one for one in self._log.effects if one.kind == kind]
-        ranks = (
-            [one for one in alike if self._is_free(one) and one.name == name and one.path == path],
-            [one for one in alike if self._is_free(one) and one.name == name],
-            [one for one in alike if self._is_free(one) and one.path == path],
-            [one for one in alike if one.name == name],
-        )
-        return next((rank[0] for rank in ranks if rank), None)
+        near = nearest_declared(self._log.effects, self._is_free, kind=kind, name=name, inputs=inputs, path=path)
+        self._miss({"call": {"kind": kind, "endpoint": name}, "path": path, **near})
 
     def fed_otherwise(self, effect: Effect, leaf: dict[str, str]) -> None:
         """A program is fed other input than the recorded one: a miss."""
