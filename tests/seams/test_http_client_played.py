@@ -21,8 +21,9 @@ from tachograph.testing.scripted import (
     redirect,
     stream,
 )
-from tests.seams.driver import marked_files
+from tests.seams.driver import Session, marked_files
 from tests.seams.http_clients import HEAD, twice
+from tests.seams.tls import TlsServer, certificate
 
 # --- uploads ----------------------------------------------------------------------------------------------------------
 
@@ -306,3 +307,163 @@ def test_behind_a_tunnel_the_endpoint_is_the_one_at_its_end_and_a_refused_tunnel
         recorded = twice(tmp_path, HEAD + TUNNEL, server)
     assert [effect.url for effect in recorded.log.effects] == ["http://inner.invalid/", "https://inner.invalid/"]
     assert recorded.out.count("407") >= 2
+
+
+# --- what is no effect, and what stands before us ---------------------------------------------------------------------
+
+OWN = """
+import requests
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = requests.get(BASE + "/inner" + self.path).content
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *_):
+        pass
+inside = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+threading.Thread(target=inside.serve_forever, daemon=True).start()
+told(requests.get(f"http://127.0.0.1:{inside.server_port}/x").text)
+told(urllib.request.urlopen(f"http://127.0.0.1:{inside.server_port}/y").read())
+"""
+
+
+def test_calls_to_the_programs_own_server_stay_inside_and_what_its_handlers_call_is_played(tmp_path: Path) -> None:
+    with ScriptedServer(lambda request: plain(request.path)) as server:
+        recorded = twice(tmp_path, HEAD + OWN, server, alone=False)
+    assert [effect.url.removeprefix(server.url) for effect in recorded.log.effects] == ["/inner/x", "/inner/y"]
+
+
+LATE = """
+import json, os, sys
+given = json.loads(sys.argv[1])
+import http.client
+c = http.client.HTTPConnection(sys.argv[2].split("//")[1])
+c.request("GET", "/before")
+print(c.getresponse().read())
+from tachograph.capture.install import start
+start(given)
+c.request("GET", "/after")
+print(c.getresponse().read(), flush=True)
+"""
+
+
+def test_a_connection_that_stood_before_anybody_listened_is_watched_from_its_next_request_on(tmp_path: Path) -> None:
+    with ScriptedServer(lambda request: plain(request.path)) as server:
+        recorded = Session(tmp_path, LATE).record_itself(server.url)
+    assert recorded.out == "b'/before'\nb'/after'\n"
+    assert [effect.url for effect in recorded.log.effects] == [f"{server.url}/after"]
+
+
+GONE = """
+import requests, time
+session = requests.Session()
+told(session.get(BASE + "/a").text, session.get(BASE + "/die").text)
+time.sleep(0.3)
+tried(session.get, BASE + "/b")
+tried(session.get, BASE + "/c")
+"""
+
+
+def test_a_kept_connection_whose_server_has_gone_is_dropped_again_and_the_next_is_refused(tmp_path: Path) -> None:
+    servers: list[ScriptedServer] = []
+
+    def script(request: Request) -> Behaviour:
+        if request.path == "/die":
+            threading.Timer(0.05, servers[0].stop).start()
+        return plain(request.path)
+
+    with ScriptedServer(script) as server:
+        servers.append(server)
+        recorded = twice(tmp_path, HEAD + GONE, server, alone=False)
+    assert recorded.out.count("Connection refused") >= 2
+    assert [effect.method for effect in recorded.log.effects] == ["GET", "GET", "CONNECT", "CONNECT"]
+
+
+UPGRADED = """
+c = http.client.HTTPConnection(HOST)
+c.request("GET", "/ws", headers={"Upgrade": "websocket", "Connection": "Upgrade"})
+told(c.getresponse().status)
+c.sock.sendall(b"\\x81\\x02hi")
+"""
+
+
+def test_a_protocol_that_a_connection_is_switched_to_counts_as_bypassed(tmp_path: Path) -> None:
+    switched = Raw(chunks=(b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n\r\n",), ending="hang")
+    with ScriptedServer([], then=switched) as server:
+        recorded = Session(tmp_path, HEAD + UPGRADED).record(server.url)
+        replayed = recorded.replay()
+    assert "101" in recorded.out
+    assert recorded.notes() == [("socket.connect", f"{server.url} (no HTTP/1.x)")]
+    assert [one["what"] for one in replayed.attempts] == ["socket.connect"]
+
+
+TRUST = """
+import requests, warnings
+warnings.simplefilter("always")
+for verify in (CA, False):
+    with warnings.catch_warnings(record=True) as seen:
+        session = requests.Session()
+        told(session.get(BASE + "/x", verify=verify).text, [one.category.__name__ for one in seen])
+"""
+
+
+def test_urllib3_warns_of_what_it_did_not_verify_and_of_nothing_else(tmp_path: Path) -> None:
+    with TlsServer.under(certificate(tmp_path), lambda request: plain(request.path)) as server:
+        recorded = twice(tmp_path, HEAD + TRUST, server)
+    assert recorded.out == "/x []\n/x ['InsecureRequestWarning']\n"
+
+
+WAITS = """
+import select
+c = http.client.HTTPConnection(HOST)
+c.request("GET", "/s")
+r = c.getresponse()
+while True:
+    ready, part = bool(select.select([r], [], [], 5)[0]), r.read1()
+    told(ready, part)
+    if not part:
+        break
+c.close()
+told(c.sock)
+"""
+
+
+def test_a_program_that_waits_by_select_is_told_that_an_answer_is_there(tmp_path: Path) -> None:
+    answer = stream([b"one", b"two"], borders="reads", framing="until_close")
+    with ScriptedServer([], then=answer) as server:
+        twice(tmp_path, HEAD + WAITS, server)
+
+
+ASKS_THE_SOCKET = """
+c = http.client.HTTPConnection(HOST)
+c.request("GET", "/a")
+told(c.getresponse().read(), c.sock.gettimeout())
+told(c.sock.getpeername()[0])
+"""
+
+
+def test_what_a_record_cannot_say_of_a_connection_is_refused_and_told(tmp_path: Path) -> None:
+    with ScriptedServer([], then=plain(b"a")) as server:
+        recorded = Session(tmp_path, HEAD + ASKS_THE_SOCKET).record(server.url)
+        replayed = recorded.replay()
+    assert recorded.out.endswith("127.0.0.1\n")
+    assert "PermissionError" in replayed.ended.err
+    assert [one["what"] for one in replayed.attempts] == ["socket.getpeername"]
+
+
+DIES = """
+import requests
+for part in requests.get(BASE, stream=True).iter_content(None):
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_what_a_read_returned_is_in_the_spool_before_the_program_has_it(tmp_path: Path) -> None:
+    with ScriptedServer([], then=stream([b"first", 0.2, b"second"], borders="reads")) as server:
+        recorded = Session(tmp_path, HEAD + DIES).record(server.url)
+    assert recorded.ended.status == -9
+    (effect,) = recorded.log.effects
+    assert (effect.chunks, effect.ended) == ([b"first"], "open_at_end")
