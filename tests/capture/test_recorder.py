@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tachograph.capture.recorder import Recorder
+from tachograph.capture.recorder import MOST_TAGS, PIECE, Recorder
 from tachograph.formats import frame as fr
 from tachograph.formats import values
+from tachograph.formats.effect_log import effects_of
 from tachograph.intake.gather import gather
 from tachograph.intake.logs import split
 from tachograph.seams import port
@@ -59,6 +60,27 @@ def test_a_call_is_written_with_its_place_before_anything_else_of_it(recorder: R
     ]  # fmt: skip
     assert [frame.flags for frame in written[1:3]] == [0, 1], "the second body is streamed"
     assert [frame.at_ns for frame in written] == sorted(frame.at_ns for frame in written)
+
+
+def test_a_large_body_is_kept_in_pieces_and_read_as_one(recorder: Recorder, tmp_path: Path) -> None:
+    body = os.urandom(3 * PIECE // 2)
+    recorder.call("httpx", "PUT", "http://a/", [], body)
+    streamed = recorder.call("httpx", "PUT", "http://b/", [], None)
+    streamed.part(body)
+    written = frames(tmp_path)[1:]
+    assert [frame.kind for frame in written[1:]] == [fr.CALL, fr.BODY, fr.BODY, fr.SENT, fr.CALL, fr.BODY, fr.BODY]
+    assert max(len(frame.payload) for frame in written) == PIECE
+    one, two = effects_of(written).effects
+    assert (one.body == body, one.body_complete) == (True, True)
+    assert (two.body == body, two.body_complete) == (True, False)
+
+
+def test_new_cookies_each_time_do_not_make_the_recorder_grow(recorder: Recorder) -> None:
+    first = recorder.tags([(b"set-cookie:a", b"0")])
+    for number in range(MOST_TAGS + 10):
+        recorder.tags([(b"set-cookie:a", b"%d" % number)])
+    assert len(recorder._known_tags) <= MOST_TAGS
+    assert recorder.tags([(b"set-cookie:a", b"0")]) == first
 
 
 def test_the_first_end_counts(recorder: Recorder, tmp_path: Path) -> None:

@@ -90,6 +90,27 @@ def test_a_large_frame_is_one_record(tmp_path: Path) -> None:
     assert read(written(tmp_path, [frame, b"next"])).frames == [frame, b"next"]
 
 
+def test_a_frame_in_parts_of_any_size_is_one_record_and_buffers_leave_nothing_behind(tmp_path: Path) -> None:
+    one = Spool(str(tmp_path), "run.1.a", public=PUBLIC)
+    sizes = [0, 1, spool._LARGE - 1, spool._LARGE, 100_000, 7, 300_000, 70_000, spool._KEPT + 9, 100_000, 3]
+    frames = [(b"head", b"", b"m" * (size % 97), os.urandom(size)) for size in sizes]
+    assert all(one.append(*parts) for parts in frames)
+    one.close()
+    reading = read(Path(one.path))
+    assert reading.frames == [b"".join(parts) for parts in frames]
+    assert reading.damage == []
+    assert len(one._record) <= spool._KEPT, "a frame larger than that has memory of its own"
+
+
+def test_a_cryptography_that_cannot_encrypt_into_a_buffer_writes_the_same_records(tmp_path: Path) -> None:
+    one = Spool(str(tmp_path), "run.1.a", public=PUBLIC)
+    one._encrypt_into = None
+    frames = [os.urandom(size) for size in (10, 50_000, 2 << 20, 40_000)]
+    assert all(one.append(b"head", frame) for frame in frames)
+    one.close()
+    assert read(Path(one.path)).frames == [b"head" + frame for frame in frames]
+
+
 def test_a_frame_is_in_the_file_when_append_returns(tmp_path: Path) -> None:
     one = Spool(str(tmp_path), "run.1.a", public=PUBLIC)
     for count in range(1, 4):
@@ -321,13 +342,13 @@ def test_frames_appended_by_a_signal_handler_are_all_kept(tmp_path: Path) -> Non
         numbers, acknowledged = itertools.count(), []
         def handler(*_):
             number = next(numbers)
-            if one.append(b"handler %d" % number):
+            if one.append(b"handler %d" % number, b" " * 20_000 * (number % 2)):
                 acknowledged.append(number)
         signal.signal(signal.SIGALRM, handler)
         signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)
         number = 0
         while len(acknowledged) < 300:
-            assert one.append(b"main %d" % number)
+            assert one.append(b"main %d" % number, b" " * 30_000 * (number % 3 == 0))
             number += 1
         signal.setitimer(signal.ITIMER_REAL, 0)
         one.close()
@@ -336,8 +357,9 @@ def test_frames_appended_by_a_signal_handler_are_all_kept(tmp_path: Path) -> Non
     main, handled = map(int, output_of(source, str(tmp_path)).split())
     reading = read(tmp_path / "run.1.a.spool")
     assert reading.damage == []
-    assert [frame for frame in reading.frames if frame.startswith(b"main")] == [b"main %d" % n for n in range(main)]
-    assert {frame for frame in reading.frames if frame.startswith(b"h")} == {b"handler %d" % n for n in range(handled)}
+    frames = [frame.rstrip(b" ") for frame in reading.frames]
+    assert [frame for frame in frames if frame.startswith(b"main")] == [b"main %d" % n for n in range(main)]
+    assert {frame for frame in frames if frame.startswith(b"h")} == {b"handler %d" % n for n in range(handled)}
     assert len(reading.frames) == main + handled
 
 

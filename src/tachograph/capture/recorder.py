@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any, Literal
 
+PIECE = 1 << 19  # bytes: a longer request body is kept in pieces, so that no copy of the whole is made
+MOST_TAGS = 4096  # kept: a program whose answers set new cookies each time must not make us grow
+_ENDS = {how: fr.fields(how.encode(), b"") for how in (port.EOF_, port.CLOSED_EARLY)}
 DRAWS_WAIT = 512  # draws kept in memory at most: they ride in the next frame, and a long silence must not lose them
 
 
@@ -64,7 +67,12 @@ class Recording:
 
     def part(self, data: bytes) -> None:
         """Keep a part of the request before it is sent."""
-        self._write(fr.BODY, bytes(data))
+        if len(data) <= PIECE:
+            self._write(fr.BODY, bytes(data))
+            return
+        view = memoryview(data)
+        for at in range(0, len(data), PIECE):
+            self._write(fr.BODY, bytes(view[at : at + PIECE]))
 
     def sent(self) -> None:
         """Keep that the request was sent whole."""
@@ -73,8 +81,8 @@ class Recording:
     def head(self, status: int, headers: port.Headers, version: bytes, reason: bytes) -> None:
         """Keep the head of the answer; `set-cookie` values are credentials and leave a placeholder and a tag."""
         kept, removed = redact_headers(headers)
-        packed = fr.fields(b"%d" % status, version, reason, fr.pack_headers(kept), self._recorder.tags(removed))
-        self._write(fr.HEAD, packed)
+        tags = self._recorder.tags(removed) if removed else b""
+        self._write(fr.HEAD, fr.fields(b"%d" % status, version, reason, fr.pack_headers(kept), tags))
 
     def chunk(self, data: bytes, stream: int = 0) -> None:
         """Keep a part of the answer before the program gets it."""
@@ -101,7 +109,8 @@ class Recording:
         """Keep how the effect ended."""
         if not self._ended:
             self._ended = True
-            self._write(fr.END, fr.fields(how.encode(), b"" if error is None else values.encode(error)))
+            said = _ENDS.get(how) if error is None else None
+            self._write(fr.END, said or fr.fields(how.encode(), b"" if error is None else values.encode(error)))
 
     def leave(self, value: bytes, error: BaseException | None = None) -> None:
         """Keep what a declared effect returned (encoded by `formats.values`) or raised."""
@@ -173,14 +182,15 @@ class Recorder:
     # -- writing
 
     def write(
-        self, kind: int, payload: bytes, flags: int, decision: int, effect: int, path: int, parent: int
+        self, kind: int, payload: bytes, flags: int, decision: int, effect: int, path: int, parent: int,
+        body: bytes = b"",
     ) -> bool:  # fmt: skip
-        """Write one frame, with the draws that waited for it."""
+        """Write one frame, with the draws that waited for it. `body` is the payload's end: it is not copied to join."""
         draws = b""
         if self._draws and kind not in (fr.PATH, fr.SITE, fr.ADOPTED):  # these only name what other frames use
             draws = self._drain()
         head = fr.HEADER.pack(kind, flags, decision, effect, path, parent, monotonic_ns(), len(draws))
-        return self._spool.append(b"".join((head, draws, payload)))
+        return self._spool.append(head, draws, payload, body) if body else self._spool.append(head, draws, payload)
 
     def _drain(self) -> bytes:
         out, waiting = [], self._draws
@@ -198,12 +208,13 @@ class Recorder:
         self.write(fr.PATH, place.path.encode(), 0, 0, 0, number, 0)
         return number
 
-    def _start(self, kind: int, payload: bytes, flags: int = 0) -> Recording:
-        path = self._number(context.here())
+    def _start(self, kind: int, payload: bytes, flags: int = 0, body: bytes = b"") -> Recording:
+        place = context.here()
+        path = place.number if place.owner is self._owner else self._number(place)
         decision, parent, effect = context.decision.get(), context.enclosing.get(), next(self._effects)
         if parent <= self.inherited:
             parent = 0
-        self.write(kind, payload, flags, decision, effect, path, parent)
+        self.write(kind, payload, flags, decision, effect, path, parent, body)
         return Recording(self, effect, path, decision, parent)
 
     def _failed(self, fault: BaseException, *, own: str | None = None) -> None:
@@ -232,6 +243,8 @@ class Recorder:
         for name, value in removed:
             tag = self._known_tags.get(value)
             if tag is None:
+                if len(self._known_tags) >= MOST_TAGS:
+                    self._known_tags.clear()
                 tag = self._known_tags[value] = digest(self._tag_key, b"credential\0" + value, "sha256")[:16]
             flat += [name, tag]
         return fr.fields(*flat)
@@ -240,11 +253,16 @@ class Recorder:
         """An HTTP request is about to go out."""
         kept, removed = redact_headers(headers)
         shown, secrets = redact_url(url)
-        removed += [(name.encode(), value.encode("utf-8", "surrogateescape")) for name, value in secrets]
-        meta = fr.fields(
-            library.encode(), method.encode(), shown.encode(), fr.pack_headers(kept), self.tags(removed)
-        )  # fmt: skip
-        return self._start(fr.CALL, meta + (body or b""), 1 if body is None else 0)
+        if secrets:
+            removed += [(name.encode(), value.encode("utf-8", "surrogateescape")) for name, value in secrets]
+        tags = self.tags(removed) if removed else b""
+        meta = fr.fields(library.encode(), method.encode(), shown.encode(), fr.pack_headers(kept), tags)
+        if body is None or len(body) <= PIECE:
+            return self._start(fr.CALL, meta, 1 if body is None else 0, body or b"")
+        recording = self._start(fr.CALL, meta, 1)
+        recording.part(body)
+        recording.sent()
+        return recording
 
     def spawn(self, command: dict[str, Any]) -> Recording:
         """A program is about to be started."""

@@ -94,7 +94,8 @@ _NAMES = frozenset(
 _URLS = frozenset((b"location", b"content-location", b"referer"))
 
 _KNOWN: dict[bytes, Cut | None] = {}  # by the name as sent; None: no credential
-_MOST_NAMES = 4096  # a program that sends random header names must not make us grow
+_SHAPES: dict[bytes, bytes] = {}  # placeholders by value: a program sends the same key with each request
+_MOST_NAMES = 4096  # a program that sends random header names, or values, must not make us grow
 
 
 def is_credential_header(name: bytes) -> bool:
@@ -160,7 +161,14 @@ def _names_a_credential(lower: bytes) -> bool:
 
 
 def _cut_value(value: bytes) -> tuple[bytes, Pairs]:
-    return (placeholder_like(value), [(b"", value)]) if value else (value, [])
+    if not value:
+        return value, []
+    shape = _SHAPES.get(value)
+    if shape is None:
+        if len(_SHAPES) >= _MOST_NAMES:
+            _SHAPES.clear()
+        shape = _SHAPES[value] = placeholder_like(value)
+    return shape, [(b"", value)]
 
 
 def _cut_cookie(value: bytes) -> tuple[bytes, Pairs]:

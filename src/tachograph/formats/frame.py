@@ -14,6 +14,7 @@ cheap to import: this runs inside recorded programs.
 
 from __future__ import annotations
 
+from itertools import chain
 from struct import Struct, error
 
 from tachograph.errors import FormatError
@@ -97,11 +98,7 @@ def unpack_fields(data: bytes | memoryview, at: int = 0) -> tuple[list[bytes], i
 
 def pack_headers(raw: list[tuple[bytes, bytes]]) -> bytes:
     """Pack header names and values exactly as they stand: order, case and repeats kept."""
-    flat: list[bytes] = []
-    for name, value in raw:
-        flat.append(name)
-        flat.append(value)
-    return fields(*flat)
+    return fields(*chain.from_iterable(raw))
 
 
 def unpack_headers(packed: bytes) -> list[tuple[bytes, bytes]]:
