@@ -86,7 +86,7 @@ class Sending:
         end = seen.find(b"\r\n\r\n")
         if end < 0:
             self._rest = seen
-            self.foreign = len(seen) > _LONGEST_HEAD or not _may_begin(seen)
+            self.foreign = len(seen) > _LONGEST_HEAD or (bool(seen) and not _may_begin(seen))
             return None, b""
         begun = read_request_head(seen[:end])
         if begun is None:
