@@ -10,6 +10,7 @@ Generator functions are refused when they are decorated: what they would yield h
 from __future__ import annotations
 
 from tachograph.capture.declared import Entry, called_with, entries_of, is_coroutine_function, restore_entries
+from tachograph.capture.entry import entry_of
 from tachograph.capture.opened import Decision, decision
 from tachograph.formats import values
 from tachograph.seams import context, port
@@ -174,6 +175,12 @@ def observe(key: str, value: Any, *, source: str | None = None) -> None:
         listener.tell(OBSERVE, context.decision.get(), {"key": key, "value": value, "source": source})
 
 
+def _called(name: str, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Decision:
+    opened = decision(agent=name, request={"args": list(args), "kwargs": kwargs})
+    opened.entry = entry_of(fn, args, kwargs)
+    return opened
+
+
 def agent(fn: Any = None, *, name: str | None = None) -> Any:
     """Declare a function as an agent: each call is a decision, its arguments the request, what it returns the outcome.
 
@@ -188,8 +195,7 @@ def agent(fn: Any = None, *, name: str | None = None) -> Any:
         async def decide_async(*args: Any, **kwargs: Any) -> Any:
             if port.current is None:
                 return await fn(*args, **kwargs)
-            request = {"args": list(args), "kwargs": kwargs}
-            async with decision(agent=known, request=request) as opened:
+            async with _called(known, fn, args, kwargs) as opened:
                 return opened.returned(await fn(*args, **kwargs))
 
         return _dress(decide_async, fn)
@@ -198,7 +204,7 @@ def agent(fn: Any = None, *, name: str | None = None) -> Any:
     def decide(*args: Any, **kwargs: Any) -> Any:
         if port.current is None:
             return fn(*args, **kwargs)
-        with decision(agent=known, request={"args": list(args), "kwargs": kwargs}) as opened:
+        with _called(known, fn, args, kwargs) as opened:
             return opened.returned(fn(*args, **kwargs))
 
     return _dress(decide, fn)

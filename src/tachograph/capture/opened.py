@@ -20,7 +20,7 @@ _STOPS = ("end_turn", "max_tokens", "tool_call", "error", "incomplete")
 class Decision:
     """One agent turn, from request to final output. Use it as `with` or `async with`."""
 
-    __slots__ = ("_closing", "_facts", "_number", "_said_output", "_token", "id")
+    __slots__ = ("_closing", "_facts", "_number", "_said_output", "_token", "entry", "id")
 
     def __init__(self, facts: dict[str, Any]) -> None:
         self._facts = facts
@@ -29,11 +29,14 @@ class Decision:
         self._said_output = False
         self._closing: dict[str, Any] = {}
         self.id: str | None = None
+        self.entry: dict[str, Any] | None = None  # how the function that opened it can be called again
 
     def __enter__(self) -> Self:
         listener: Any = port.current
         if listener is not None:
-            self._number, self.id = listener.open(self._facts)
+            self._number, self.id = listener.open(
+                self._facts if self.entry is None else {**self._facts, "entry": self.entry}
+            )
             self._token = context.decision.set(self._number)
         return self
 

@@ -13,12 +13,13 @@ from tachograph.formats import frame as fr
 from tachograph.formats.answers import ReplayAnswer
 from tachograph.formats.effect_log import EffectLog, read_effect_log
 from tachograph.intake.reading import Captured
+from tachograph.replay.alone import Alone, alone, entry_in
 from tachograph.replay.confinement.possible import AUTO, no_overlay
 from tachograph.replay.confinement.watching import NAMESPACES
 from tachograph.replay.engine import run_again
 from tachograph.replay.layout import lay_out
-from tachograph.replay.lending import lend, stand_in
-from tachograph.replay.plan import Refusal, make_plan, temp_folders
+from tachograph.replay.lending import StoodIn, lend, stand_in
+from tachograph.replay.plan import Refusal, call_alone, make_plan, temp_folders
 from tachograph.replay.report import judge
 from tachograph.replay.startstate import (
     StartState,
@@ -40,13 +41,23 @@ class Unwatched(TachographError):
 
 def replay_run(
     captured: Captured, *, replay_id: str, cwd: str | None, command: Sequence[str] | None, environ: Mapping[str, str],
-    tag_key: bytes, confinement: str = AUTO,
+    tag_key: bytes, confinement: str = AUTO, by_itself: bool = False,
 ) -> ReplayAnswer:  # fmt: skip
-    """Replay the run of a decision. Raises Refused with the plan's reason, Unwatched if the program escaped us."""
+    """Replay the run of a decision, or the decision alone. Raises Refused with the plan's reason, Unwatched.
+
+    Alone (its agent function is called again) where that is asked for with `by_itself`, and where the run did not end
+    by itself: a server that was stopped would serve for ever.
+    """
     lent = lend(captured.log, environ=environ, tag_key=tag_key)
     stood_in = stand_in(captured.logs, lent, tag_key=tag_key)
     log = captured.log if not lent.stand_ins else read_effect_log(stood_in.logs)
+    entry = _entry(captured, stood_in.logs, by_itself=by_itself) if command is None else None
+    if entry is not None:
+        stood_in = StoodIn([alone(stood_in.logs, entry.number)], stood_in.pairs)
+        log = read_effect_log(stood_in.logs)
     plan = make_plan(log, lent=lent, cwd=cwd, command=command)
+    if entry is not None and not isinstance(plan, Refusal):
+        plan = call_alone(plan, entry, log)
     if isinstance(plan, Refusal):
         raise Refused(plan.message, reason=plan.reason)
     if not os.path.isdir(plan.cwd):
@@ -87,6 +98,20 @@ def replay_run(
         recorded_writes=start.known if watched else None,
         files=written,
     )
+
+
+def _entry(captured: Captured, logs: list[bytes], *, by_itself: bool) -> Alone | None:
+    """Return how to call the decision's function, where it is to be replayed alone. Raises Refused where it cannot."""
+    found = entry_in(logs, captured.number) if captured.number else None
+    why = found.entry.get("why") if found is not None else "no function declared with @tachograph.agent opened it"
+    if why is None and found is not None and (by_itself or not found.ended_by_itself):
+        return found
+    if by_itself:
+        raise Refused(
+            f"{captured.decision_id} cannot be replayed alone: {why}; without --alone its whole program is run again",
+            reason="no_entry_point",
+        )
+    return None
 
 
 def _without_overlay(start: StartState, *, why: str, elsewhere: bool) -> None:

@@ -179,7 +179,7 @@ def run_again(
         report = _Report(fd, start)
         last = max((arrival.at_ns for effect in log.effects for arrival in effect.arrivals), default=0)
         watch = _Watch(report, STILL_S + 2 * last / 1e9)
-        settings = tape_settings(fd, tape, log)
+        settings = {**tape_settings(fd, tape, log), **plan.settings}
         if not guarded:
             settings["GUARD"] = "off"
         folders = (*temp_folders(plan), *([lent_folder] if lent_folder is not None else []))

@@ -6,7 +6,7 @@ which boundary was not recorded, or what the record lacks, and what would help.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tachograph.formats import frame as fr
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tachograph.formats.effect_log import EffectLog
+    from tachograph.replay.alone import Alone
     from tachograph.replay.lending import Lent
     from tachograph.supervision.supervisor import Kind
 
@@ -46,6 +47,8 @@ class Launch:
     columns: int
     rows: int
     boundaries: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 def make_plan(
@@ -89,6 +92,17 @@ def make_plan(
     )
 
 
+def call_alone(launch: Launch, said: Alone, log: EffectLog) -> Launch:
+    """Plan to call the decision's function again instead of running its whole program."""
+    process = log.first(fr.PROCESS)
+    return replace(
+        launch, argv=[process["executable"], "-m", ENTRY], stdin=b"", kinds=("null", "pipe", "pipe"),
+        settings={"ALONE": str(said.number)},
+        notes=[f"replayed alone: {said.name} was called again with its recorded arguments, not the whole program run"],
+    )  # fmt: skip
+
+
+ENTRY = "tachograph.replay.entry"
 BOUNDARIES = ("http", "subprocess", "tool", "retrieval", "external")
 UNCLAIMED = ("socket.connect", "socket.sendto", "socket.sendmsg", "bypassed.grpc", "bypassed.websocket")
 

@@ -65,7 +65,7 @@ class Playback:
         `ledger` is what the replay's processes share; without one, this process is the only one. `lends` are the
         descriptors that processes of this replay are given.
         """
-        self._log = log
+        self._log = self.log = log
         self.asleep = asleep
         self._lent: dict[Any, Any] = log.first(fr.LENT)
         self._report = report
@@ -86,7 +86,7 @@ class Playback:
         self.pauses = Pauses(log.effects, self.order, take=self._take, served=self._served_sleep, report=report)
         self._draws: dict[tuple[str, tuple[str, ...]], deque[Any]] = {}
         for draw in log.draws:
-            self._draws.setdefault((draw.path, draw.site), deque()).append(draw.value)
+            self._draws.setdefault((draw.path, draw.site), deque()).append(draw)
         self._sites: dict[tuple[int, int, int], tuple[tuple[str, ...], Any]] = {}
         self._drifted: dict[tuple[str, tuple[str, ...]], int] = {}
         self._opened: dict[str, int] = {}
@@ -265,7 +265,11 @@ class Playback:
             return self._pick(fitting, path) if fitting else None
 
     def _consume_inside(self, outer: Effect) -> None:
-        inside = {outer.index}
+        inside, end = {outer.index}, outer.arrivals[-1].at_ns if outer.arrivals else outer.at_ns
+        for (path, _), draws in self._draws.items():
+            if path == outer.path or path.startswith(outer.path + "/"):  # they rode in what came next, its end at last
+                while draws and outer.at_ns < draws[0].at_ns <= end:
+                    draws.popleft()
         for effect in self._log.effects:
             if effect.parent in inside:
                 inside.add(effect.index)
@@ -349,8 +353,12 @@ class Playback:
             return port.MISSING
         key = (context.here().path, self._site(kind, code, at))
         waiting = self._draws.get(key)
+        if not waiting and code.co_name == "<module>":  # whichever thread imports it first: a module runs once
+            own = context.process()
+            same = (q for (p, s), q in self._draws.items() if q and s == key[1] and context.process_of(p) == own)
+            waiting = next(same, None)
         if waiting:
-            return waiting.popleft()
+            return waiting.popleft().value
         self._drifted[key] = self._drifted.get(key, 0) + 1
         return port.MISSING
 

@@ -336,7 +336,7 @@ def _drifted(said: dict[str, Any]) -> dict[str, Any]:
 def _notes(
     log: EffectLog, outcome: Outcome, plan: Launch, served: list[tuple[fr.Frame, Any]], ready: bool
 ) -> list[str]:  # fmt: skip
-    notes = []
+    notes = list(plan.notes)
     meaning = {frame.effect: said["notes"] for frame, said in served if said.get("notes")}
     for effect, said in meaning.items():
         notes.append(f"effect {effect} was matched by meaning: {'; '.join(said)}")

@@ -33,12 +33,17 @@ class Place:
 
     __slots__ = ("_children", "_counts", "number", "owner", "path")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, counted: dict[str, int] | None = None) -> None:
+        """`counted`: how many things of each kind were started here before."""
         self.path = path
         self.number = 0
         self.owner: object = None
-        self._children: dict[str, count[int]] = {}
+        self._children: dict[str, count[int]] = {kind: count(had + 1) for kind, had in (counted or {}).items()}
         self._counts: dict[int, int] | None = None
+
+    def counted(self) -> dict[str, int]:
+        """Return how many things of each kind were started here so far."""
+        return {kind: int(repr(counter)[6:-1]) - 1 for kind, counter in self._children.items()}  # repr: `count(3)`
 
     def child(self, kind: str) -> Place:
         """Return the place of the next thing of that kind (a task, t thread, e pool item, p process) started here."""
@@ -66,6 +71,21 @@ failing: ContextVar[BaseException | None] = ContextVar("tachograph_failing", def
 starting: ContextVar[bool] = ContextVar("tachograph_starting", default=False)  # a seam is starting a program itself
 
 here = _here.get
+
+
+class standing_at:
+    """Make `place` the place of what happens inside `with`."""
+
+    __slots__ = ("_place", "_token")
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        self._token = _here.set(self._place)
+
+    def __exit__(self, *_: object) -> None:
+        _here.reset(self._token)
 
 
 def process_of(path: str) -> str:

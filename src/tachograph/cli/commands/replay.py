@@ -27,6 +27,9 @@ def replay(
     since: Annotated[str | None, typer.Option(help="With --all: only since 30s, 15m, 6h, 2d, or a time.")] = None,
     cwd: Annotated[Path | None, typer.Option(help="Run in this folder instead of the recorded one.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Also write a JUnit report to this file.")] = None,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Call only the @agent function of this decision, not the whole program.")
+    ] = False,
     live: Annotated[bool, typer.Option("--live", help="Let effects out for real: needs a grant.")] = False,
     confinement: Annotated[
         str, typer.Option(hidden=True, help="Leave a part of the world open: kernel, namespaces, landlock, python.")
@@ -44,7 +47,7 @@ def replay(
     if command and command[0] == "--":
         command = command[1:]
     if decision is not None:
-        answer = opened.replay(decision, cwd=cwd, command=command, confinement=confinement)
+        answer = opened.replay(decision, cwd=cwd, command=command, alone=alone, confinement=confinement)
         if json:
             print_json(answer)
         else:
