@@ -22,7 +22,7 @@ from tachograph.formats import frame as fr
 from tachograph.formats.effect_log import EffectLog, read_effect_log
 from tachograph.intake.reading import plainly
 from tachograph.intake.sealing import Sealer
-from tachograph.model.effect import EXTERNAL, HTTP, TOOL, Effect
+from tachograph.model.effect import EXTERNAL, HTTP, SLEEP, TOOL, Effect
 from tachograph.store.disk import DISK, Disk
 from tachograph.store.entry import RUN, Entry
 from tachograph.store.journal import Journal
@@ -73,6 +73,8 @@ class SealedRun:
         """The digests of what came of each of the program's numbers: one, if it is there once."""
         found: dict[int, list[str]] = {}
         for effect in self.log.effects:
+            if effect.kind == SLEEP:
+                continue
             number, got = _number_and_answer(effect)
             found.setdefault(number, []).append(sha256(got).hexdigest())
         return found
