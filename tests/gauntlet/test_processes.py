@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tachograph.testing.scripted import Request, ScriptedServer, plain
-from tests.gauntlet.harness import World, tacho, world_in
+from tests.gauntlet.harness import World, record, replay, tacho, world_in
 
 
 def _back(request: Request) -> object:
@@ -38,6 +38,30 @@ def test_a_pool_of_processes_is_recorded_and_runs_again(tmp_path: Path, how: str
     assert (answer.exit_code, answer.json()["equivalent"]) == (0, True), answer
     assert answer.json()["outcome"]["stdout"] == out.decode()
     assert (answer.json()["liveEffects"], answer.json()["attempts"]) == (0, [])
+
+
+@pytest.mark.parametrize("way", ["exit", "killed"])
+def test_a_pool_whose_worker_dies_is_reported_and_hangs_in_no_replay(tmp_path: Path, way: str) -> None:
+    with ScriptedServer(_back) as server:
+        recorded = record(tmp_path, "dies.py", url=server.url, way=way)
+        assert (recorded.exit_code, recorded.stdout) == (0, b"['1', 'broken', '2']\n"), recorded
+        shown = recorded.shown()
+        again = replay(recorded, server=server)
+    assert any("no last frame" in word for word in shown["coverage"]["tails"])
+    assert again["equivalent"] is True, again.answer
+    assert again.stdout == recorded.stdout.decode()
+
+
+def test_children_are_seen_or_counted_or_played_and_never_live(tmp_path: Path) -> None:
+    with ScriptedServer(_back) as server:
+        recorded = record(tmp_path, "dies.py", url=server.url, way="children")
+        assert recorded.exit_code == 0, recorded
+        bypassed = recorded.shown()["coverage"]["bypassed"]
+        again = replay(recorded, server=server)
+    assert [one["what"] for one in bypassed] == ["subprocess.python"] * 2, "-I and -S"
+    assert again["equivalent"] is True, again.answer
+    assert again.stdout == recorded.stdout.decode()
+    assert (again["liveEffects"], again["attempts"]) == (0, [])
 
 
 CLOSED = """

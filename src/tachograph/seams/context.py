@@ -2,9 +2,10 @@
 
 A path names process, thread and task by the ordinal at which its parent started it: `0` is the first process's main
 thread, `0/t1` the first thread it started, `0/a2/a1` the first task of its second task, `0/e3` the third item handed
-to an executor, `0/p1` the first program it started. Thread names are no key (an executor hands six items to four
-workers differently each time) and contextvars do not enter threads on 3.11, so the recorder carries the place itself:
-through `create_task`, `Thread.start` and `ThreadPoolExecutor.submit`. The work's own contextvars are not touched.
+to an executor, `0/p1` the first program it started, `0/w1` a worker that an executor keeps. Thread names are no key
+(an executor hands six items to four workers differently each time) and contextvars do not enter threads on 3.11, so the
+recorder carries the place itself: through `create_task`, `Thread.start` and `ThreadPoolExecutor.submit`. The work's own
+contextvars are not touched.
 
 Also carried: the decision and the effect inside which the work runs (`decision`, `enclosing`).
 """
