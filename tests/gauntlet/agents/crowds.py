@@ -23,20 +23,20 @@ def ask(number: int) -> str:
 
 
 def pool() -> list[str]:
-    """Six items for four workers, taken as they are done."""
+    """Six items for four workers, taken as they are done; which of two threads goes on first is the machine's affair."""
     with ThreadPoolExecutor(4) as workers:
-        return [done.result() for done in as_completed([workers.submit(ask, number) for number in range(6)])]
+        return sorted(done.result() for done in as_completed([workers.submit(ask, number) for number in range(6)]))
 
 
 def threads() -> list[str]:
-    """Six threads, each appending when it is done."""
+    """Six threads, each leaving its answer when it is done."""
     said: list[str] = []
     started = [threading.Thread(target=lambda number=number: said.append(ask(number))) for number in range(6)]
     for one in started:
         one.start()
     for one in started:
         one.join()
-    return said
+    return sorted(said)
 
 
 def nested() -> list[str]:
