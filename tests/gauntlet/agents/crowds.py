@@ -23,7 +23,7 @@ def ask(number: int) -> str:
 
 
 def pool() -> list[str]:
-    """Six items for four workers, taken as they are done; which of two threads goes on first is the machine's affair."""
+    """Six items for four workers, taken as they are done; which of two goes on first is the machine's affair."""
     with ThreadPoolExecutor(4) as workers:
         return sorted(done.result() for done in as_completed([workers.submit(ask, number) for number in range(6)]))
 
