@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tachograph.formats.wire import Deframer, HeadTaker, read_head
@@ -50,6 +50,7 @@ def test_head_and_body_do_not_depend_on_where_the_reads_ended(
     )
 
 
+@example(b"\n\n", [])
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=5))
 def test_bytes_that_are_no_answer_pass_as_they_are(data: bytes, borders: list[int]) -> None:
     taker = HeadTaker()

@@ -105,6 +105,8 @@ def _effects_of(frames: list[fr.Frame]) -> EffectLog:
         elif kind not in (fr.PATH, fr.SITE, fr.DRAWS):
             log.facts.append(Fact(frame, paths.get(frame.path, "")))
     for effect in log.effects:
+        if effect.pieces:
+            effect.body, effect.pieces = b"".join([effect.body, *effect.pieces]), []
         if effect.wire:
             _deframe(effect)
     log.streams = {stream: b"".join(parts) for stream, parts in streams.items()}
@@ -177,7 +179,7 @@ def _effect(kind: str, frame: fr.Frame, path: str) -> Effect:
 
 
 def _body(effect: Effect, frame: fr.Frame) -> None:
-    effect.body += frame.payload
+    effect.pieces.append(frame.payload)
 
 
 def _sent(effect: Effect, frame: fr.Frame) -> None:

@@ -140,13 +140,14 @@ class Deframer:
                 self._head = self._head[at:]
                 return b""
             head = read_head(self._head[at:end])
-            if head is None or head.status >= 200 or head.status == 101:
+            if head is None:  # no answer of HTTP/1.x: all of it is shown
+                self._state = "body"
+                return self._head[at:]
+            if head.status >= 200 or head.status == 101:
                 break
             at = after
-        self._state = "body"
-        if head is not None:
-            self.final = True
-            self._frame(head)
+        self._state, self.final = "body", True
+        self._frame(head)
         return self._head[after:]
 
     def _frame(self, head: Head) -> None:

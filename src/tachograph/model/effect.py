@@ -53,8 +53,8 @@ class Effect:
     __slots__ = (
         "arrivals", "at_ns", "body", "body_complete", "child_path", "child_pid", "command", "decision", "ended",
         "error", "exit_status", "headers", "index", "inputs", "kind", "lasted_ns", "library", "method", "name", "nth",
-        "parent", "path", "reason", "response_headers", "response_tags", "seconds", "sent_at_ns", "site", "spec",
-        "status", "tags", "together", "url", "value", "version",
+        "parent", "path", "pieces", "reason", "response_headers", "response_tags", "seconds", "sent_at_ns", "site",
+        "spec", "status", "tags", "together", "url", "value", "version",
     )  # fmt: skip
 
     def __init__(self, kind: str, *, index: int, path: str, decision: int, parent: int, at_ns: int) -> None:
@@ -73,6 +73,7 @@ class Effect:
         self.tags: list[tuple[str, bytes]] = []
         self.body = b""  # of a started program: what it was fed
         self.body_complete = True
+        self.pieces: list[bytes] = []  # of the body, while a log is read
         self.sent_at_ns = 0  # when the request had been sent whole; 0 where it never was
         self.status = 0
         self.version = self.reason = b""
