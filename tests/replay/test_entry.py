@@ -74,7 +74,7 @@ def replayed(recorded: Recorded, decision: str, *options: str) -> dict[str, Any]
 
 
 def drift_of(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    """What drifted, but for an order given up on a loaded machine, and for imports, which come first elsewhere alone."""
+    """What drifted, but for an order given up under load, and for imports: another comes first alone."""
     return [one for one in answer["drift"] if one["kind"] != "order" and not one["site"].endswith(":<module>")]
 
 
