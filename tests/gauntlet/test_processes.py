@@ -98,3 +98,20 @@ def test_a_standard_stream_that_was_closed_stays_closed(tmp_path: Path, closed: 
         answer = tacho(world, "replay", "last", "--json").json()
     assert recorded == plainly == f"{[number not in closed for number in range(3)]!s} {plainly.split('] ')[1]}"
     assert (answer["liveEffects"], server.hits) == (0, hits)
+
+
+def test_a_program_that_cannot_load_the_replay_does_not_run(tmp_path: Path) -> None:
+    world = world_in(tmp_path)
+    world.edit("asks.py", "import sys, httpx\nprint(httpx.post(sys.argv[1], content=b'x').text)\n")
+    (tmp_path / "lib").mkdir()
+    with ScriptedServer(_back) as server:
+        words = (sys.executable, str(world.programs / "asks.py"), server.url)
+        assert tacho(world, "run", "--", *words, env={"PYTHONPATH": str(tmp_path / "lib")}).exit_code == 0
+        (tmp_path / "lib" / "mmap.py").write_text("raise ImportError('not here')\n")
+        answer = tacho(world, "replay", "last", "--json", "--confinement", "python")
+        assert server.hits == 1, "it ran without anybody to hold it"
+    assert answer.exit_code == 1
+    said = answer.json()
+    assert (said["equivalent"], said["outcome"]["exitCode"]) == (False, 127)
+    assert "cannot watch" in said["outcome"]["stderr"]
+    assert any(one["path"] == "/replay/started" for one in said["divergences"])

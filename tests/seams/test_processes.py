@@ -92,3 +92,50 @@ def test_a_python_child_records_on_a_path_of_its_own_and_runs_again(session: Ses
     assert replayed.clean, replayed.misses or replayed.attempts
     assert sorted(replayed.served) == [effect.index for effect in recorded.log.effects]
     assert replayed.said(fr.ANSWERED) == []
+
+
+PAST_SUBPROCESS = {
+    "posix_spawn": "os.waitpid(os.posix_spawn({file!r}, words, os.environ), 0)",
+    "posix_spawnp": "os.waitpid(os.posix_spawnp({file!r}, words, os.environ), 0)",
+    "spawnv": "os.spawnv(os.P_WAIT, {file!r}, words)",
+    "fork and exec": "os.waitpid(os.fork() or os.execve({file!r}, words, os.environ), 0)",
+}
+
+
+@pytest.mark.parametrize("way", PAST_SUBPROCESS)
+def test_a_child_started_past_subprocess_runs_again_and_no_other_program_in_its_name(
+    session: Session, way: str
+) -> None:
+    other = session.folder / "other"
+    other.write_text(f"#!/bin/sh\ntouch {session.folder}/ran\n")
+    other.chmod(0o755)
+    with ScriptedServer(_back) as server:
+        words = f"words = [{sys.executable!r}, {str(session.folder / 'child.py')!r}, {server.url!r}]"
+        program = f"import os\n{words}\n{PAST_SUBPROCESS[way]}\nprint('done')\n"
+        session.rewrite(program.format(file=sys.executable))
+        recorded = session.record()
+        hits = server.hits
+        assert recorded.replay().clean
+        session.rewrite(program.format(file=str(other)))
+        replayed = recorded.replay()
+        assert server.hits == hits == 1
+    assert [attempt["where"].split()[0] for attempt in replayed.attempts] == [str(other)]
+    assert not (session.folder / "ran").exists()
+
+
+def test_a_process_that_cannot_load_the_replay_does_not_run(session: Session) -> None:
+    (session.folder / "lib").mkdir()
+    words = f"[sys.executable, {str(session.folder / 'child.py')!r}, sys.argv[1]]"
+    session.rewrite(f"""
+        import os, subprocess, sys
+        env = {{**os.environ, "PYTHONPATH": {str(session.folder / "lib")!r}}}
+        print(subprocess.run({words}, env=env, capture_output=True).returncode)
+    """)
+    with ScriptedServer(_back) as server:
+        recorded = session.record(server.url)
+        assert (recorded.out, server.hits) == ("3\n", 1)
+        (session.folder / "lib" / "mmap.py").write_text("raise ImportError('not here')\n")
+        replayed = recorded.replay()
+        assert server.hits == 1, "it ran without anybody to hold it"
+    assert replayed.out == "127\n"
+    assert "/answer/status" in [said["path"] for _, said in replayed.said(fr.ANSWERED)]

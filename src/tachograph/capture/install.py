@@ -29,6 +29,7 @@ def process_facts() -> dict[str, Any]:
         "python": f"{version.major}.{version.minor}.{version.micro}",
         "implementation": sys.implementation.name,
         "executable": sys.executable,
+        "binary": os.path.realpath("/proc/self/exe"),  # `sys.executable` is a guess from what it was told to be
         "argv": list(sys.orig_argv),
         "hashSeed": os.environ.get("PYTHONHASHSEED", ""),
         "watchesFiles": True,

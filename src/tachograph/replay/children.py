@@ -12,6 +12,8 @@ Standard library only.
 
 from __future__ import annotations
 
+import os
+
 from tachograph.comparison.leaves import common_prefix
 from tachograph.formats import frame as fr
 from tachograph.formats import values
@@ -50,7 +52,9 @@ class Recorded:
         """Say whether a process of these words was started on this path in the recorded run, and recorded itself."""
         for said in self._facts:
             if said.get("path") == path:
-                argv = said.get("argv") or []
+                argv, file = said.get("argv") or [], words[0]
+                if not _is_program(said, file, argv[len(argv) - len(words)] if len(words) <= len(argv) else ""):
+                    continue
                 # `multiprocessing` names descriptors and process ids in the command, which are others each time.
                 if what == "process.fork_exec" and [word.translate(_DIGITS) for word in argv[1:]] == [
                     word.translate(_DIGITS) for word in words[1:]
@@ -66,6 +70,14 @@ class Recorded:
         if path:
             below = path + "/"
             yield from (one for one in self._log.effects if one.path == path or one.path.startswith(below))
+
+
+def _is_program(said: dict[str, Any], file: str, script: str) -> bool:
+    """Say whether `file` is the interpreter of that process, or the script that named it."""
+    known = [str(said.get(name) or "") for name in ("executable", "binary")]
+    if "/" not in file:  # looked up on PATH
+        return file in [word.rpartition("/")[2] for word in (*known, script)]
+    return file == script or os.path.realpath(file) in map(os.path.realpath, filter(None, known))
 
 
 def _ends_in(argv: Any, args: list[str]) -> bool:

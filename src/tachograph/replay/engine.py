@@ -153,7 +153,7 @@ def tape_settings(fd: int, tape: bytes, log: EffectLog) -> dict[str, str]:
     """Return what the replayed program is told of the memory file."""
     return {
         "TAPE": str(fd), "TAPE_SIZE": str(len(tape)), "LEDGER_SIZE": str(ledger.size_for(log.effects)),
-        "LIBS": injection.libraries(),
+        "LIBS": injection.libraries(), "UNWATCHED_EXIT": "127",  # a process that cannot be answered must not run
     }  # fmt: skip
 
 

@@ -66,6 +66,7 @@ def _patch_fork_exec() -> None:
         words = _words(args) if listener is not None and not starting.get() else []
         if listener is None or not words or any(word.startswith(_TRACKER) for word in words):
             return original(args, executables, close_fds, pass_fds, cwd, env, *rest)
+        words[:1] = _words(executables[:1])  # what is run, whatever it is told to be
         path = child_path()
         listener.process("process.fork_exec", words, path)
         given = None if env is None else dict(word.split(b"=", 1) for word in env)
@@ -83,7 +84,7 @@ def _started(what: str, original: Callable[..., Any], path: Any, argv: Any, env:
     if listener is None or starting.get():
         return original(path, argv, env, **options)
     try:
-        words = _words(argv)
+        words = [os.fsdecode(path), *_words(argv)[1:]]  # what is run, whatever it is told to be
     except TypeError:
         return original(path, argv, env, **options)
     place = child_path()

@@ -60,6 +60,10 @@ def _bypassed(taken, reason):
         said = "tachograph: cannot watch %s (%s) and capture is required: stopping\n"
         _say(said % (sys.executable, reason))
         os._exit(3)
+    status = taken.get(PREFIX + "UNWATCHED_EXIT")
+    if status:  # it must be watched, or must not run
+        _say("tachograph: cannot watch %s (%s): stopping\n" % (sys.executable, reason))
+        os._exit(int(status))
 
 
 def _say(text):
