@@ -1,9 +1,13 @@
-"""Requests as they go over the wire: an HTTP/1.x request line, its headers, and the body out of its framing.
+"""The bytes that a program sends over a connection, read as HTTP/1.x requests while it sends them.
 
-Reads one request from the pieces that a client writes, however they are cut. The body's end is known from the head
-(RFC 9112, section 6): a length, chunks, or none. Nothing is held back: each piece gives the part of the body in it.
+A client that is watched at its socket hands over a head, then a body in as many pieces as it likes, and the next
+request on the same connection. A `Sending` follows them and says what each piece brought:
 
-Standard library only: it runs in recorded programs, once per write.
+- a request begins when its head is whole; its body comes without framing, as far as it was sent;
+- a request whose head and body came in one piece begins with its whole body;
+- what is no HTTP/1.x request (a protocol switched to, a second version) is said to be foreign, and so is all after it.
+
+Nothing is kept but the beginning of a head that is not whole yet. Standard library only.
 """
 
 from __future__ import annotations
@@ -12,87 +16,159 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     Headers = list[tuple[bytes, bytes]]
 
+_LONGEST_HEAD = 1 << 20
 
-class RequestReader:
-    """One request, read as far as it was written. `whole` says that it ended; `rest` is what stands behind its end."""
 
-    __slots__ = ("_chunked", "_left", "_pending", "_trailer", "headers", "method", "rest", "target", "whole")
+class Begun:
+    """A request whose head is whole. `body` is None where it is still to come."""
 
-    def __init__(self) -> None:
-        self.method = ""
-        self.target = ""
-        self.headers: Headers = []
-        self.whole = False
-        self.rest = b""
-        self._pending = b""
-        self._left = 0
-        self._chunked = self._trailer = False
+    __slots__ = ("body", "expects", "headers", "method", "target")
 
-    @property
-    def begun(self) -> bool:
-        """Whether the head is whole."""
-        return bool(self.method)
+    def __init__(self, method: str, target: str, headers: Headers) -> None:
+        self.method = method
+        self.target = target
+        self.headers = headers
+        self.body: bytes | None = None
+        self.expects = bool(self.header(b"expect"))
 
     def header(self, name: bytes) -> bytes:
-        """The last value of that header (its name in lower case), in lower case; empty where there is none."""
-        found = [value for key, value in self.headers if key.lower() == name]
-        return found[-1].lower() if found else b""
+        """Return the last value of that header (its name in lower case), in lower case; empty where there is none."""
+        return next((value.lower() for key, value in reversed(self.headers) if key.lower() == name), b"")
 
-    def feed(self, data: bytes) -> bytes:
-        """Return what of the body stands in the next bytes."""
-        if not self.method:
-            head, blank, data = (self._pending + data).partition(b"\r\n\r\n")
-            if not blank:
-                self._pending = head
-                return b""
-            self._pending = b""
-            self._read_head(head)
-        if self.whole:
-            self.rest += data
-            return b""
-        return self._chunks(data) if self._chunked else self._plain(data)
+    def url(self, endpoint: str) -> str:
+        """The request's address: its target at `endpoint` (`scheme://host:port`), or by itself (through a proxy)."""
+        if self.target.startswith(("http://", "https://")):
+            return self.target
+        return endpoint + (self.target if self.target.startswith("/") else "/" + self.target)
 
-    def _read_head(self, head: bytes) -> None:
-        first, *lines = head.split(b"\r\n")
-        words = first.decode("latin-1").split(" ")
-        self.method, self.target = words[0], words[1] if len(words) > 1 else "/"
-        for line in lines:
-            name, _, value = line.partition(b":")
-            self.headers.append((name, value.strip(b" \t")))
-        length = self.header(b"content-length")
-        if self.header(b"transfer-encoding").rsplit(b",", 1)[-1].strip() == b"chunked":
-            self._chunked = True
-        elif length.isdigit() and int(length):
-            self._left = int(length)
-        else:
-            self.whole = True
 
-    def _plain(self, data: bytes) -> bytes:
+class Piece:
+    """What one piece of the stream brought: a request that begins, some of its body, whether it is whole now."""
+
+    __slots__ = ("begun", "body", "whole")
+
+    def __init__(self, begun: Begun | None, body: bytes, whole: bool) -> None:
+        self.begun = begun
+        self.body = body
+        self.whole = whole
+
+
+class Sending:
+    """Follows what one connection sends. `foreign` says that it is no HTTP/1.x, from there on."""
+
+    __slots__ = ("_chunked", "_left", "_rest", "_state", "foreign")
+
+    def __init__(self) -> None:
+        self._state, self._rest, self._left = "head", b"", 0
+        self._chunked = self.foreign = False
+
+    @property
+    def between(self) -> bool:
+        """Whether nothing of a request is under way."""
+        return self._state == "head" and not self._rest
+
+    def feed(self, data: bytes) -> list[Piece]:
+        """Return what these bytes brought, in order."""
+        found: list[Piece] = []
+        while data and not self.foreign:
+            begun: Begun | None = None
+            if self._state == "head":
+                begun, data = self._head(data)
+                if begun is None:
+                    break
+            body, whole, data = self._body(data)
+            if begun is not None and whole:
+                begun.body = body
+                body = b""
+            found.append(Piece(begun, body, whole))
+        return found
+
+    def _head(self, data: bytes) -> tuple[Begun | None, bytes]:
+        seen = self._rest + data
+        if not self._rest:
+            seen = seen.lstrip(b"\r\n")  # to be ignored before a request line (RFC 9112, section 2.2)
+        end = seen.find(b"\r\n\r\n")
+        if end < 0:
+            self._rest = seen
+            self.foreign = len(seen) > _LONGEST_HEAD or (bool(seen) and not _may_begin(seen))
+            return None, b""
+        begun = read_request_head(seen[:end])
+        if begun is None:
+            self.foreign = True
+            return None, b""
+        self._rest, self._state = b"", "body"
+        self._chunked, self._left = False, 0
+        for name, value in begun.headers:
+            lower = name.lower()
+            if lower == b"transfer-encoding" and value.lower().rsplit(b",", 1)[-1].strip() == b"chunked":
+                self._chunked = True
+            elif lower == b"content-length" and value.isdigit():
+                self._left = int(value)
+        if self._chunked:
+            self._left = 0
+        return begun, seen[end + 4 :]
+
+    def _body(self, data: bytes) -> tuple[bytes, bool, bytes]:
+        """Take what of the body stands first in `data`: it, whether the request is whole now, and what follows it."""
+        if self._chunked:
+            return self._chunks(data)
         taken = data[: self._left]
         self._left -= len(taken)
-        if not self._left:
-            self.whole, self.rest = True, data[len(taken) :]
-        return taken
+        whole = not self._left
+        if whole:
+            self._state = "head"
+        return taken, whole, data[len(taken) :]
 
-    def _chunks(self, data: bytes) -> bytes:
-        data, out = self._pending + data, []
-        self._pending = b""
-        while data:
-            if self._left:  # what is left of a chunk, and the line end behind it
-                piece = data[: self._left]
+    def _chunks(self, data: bytes) -> tuple[bytes, bool, bytes]:
+        rest, out = self._rest + data, []
+        self._rest = b""
+        while rest:
+            if self._left:  # the rest of a chunk, and the line end behind it
+                piece = rest[: self._left]
                 out.append(piece[: max(0, self._left - 2)])
                 self._left -= len(piece)
-                data = data[len(piece) :]
+                rest = rest[len(piece) :]
                 continue
-            line, newline, after = data.partition(b"\r\n")
+            line, newline, after = rest.partition(b"\n")
             if not newline:
-                self._pending = data
+                self._rest = rest
                 break
-            data = after
-            if not self._trailer:
-                size = int(line.split(b";", 1)[0], 16)
-                self._left, self._trailer = size + 2 if size else 0, not size
-            elif not line:
-                self.whole, self.rest = True, data
+            rest = after
+            if self._state == "trailer":
+                if not line.rstrip(b"\r"):
+                    self._state = "head"
+                    return b"".join(out), True, rest
+                continue
+            try:
+                size = int(line.split(b";", 1)[0].strip(), 16)
+            except ValueError:
+                self.foreign = True
                 break
-        return b"".join(out)
+            if size:
+                self._left = size + 2
+            else:
+                self._state = "trailer"
+        return b"".join(out), False, b""
+
+
+def _may_begin(data: bytes) -> bool:
+    """Whether a request line may begin so: a method is letters and few signs, and no control character."""
+    word, space, _ = data[:64].partition(b" ")
+    return bool(word) and all(33 <= byte < 127 for byte in word) and (bool(space) or len(data) < 64)
+
+
+def read_request_head(data: bytes) -> Begun | None:
+    """Read a request's head without its last empty line; None where it is none of HTTP/1.x (RFC 9112, section 3)."""
+    lines = data.split(b"\r\n")
+    words = lines[0].split(b" ")
+    if len(words) < 3 or not words[-1].startswith(b"HTTP/1."):
+        return None
+    headers: Headers = []
+    for line in lines[1:]:
+        if line[:1] in (b" ", b"\t") and headers:  # folded: kept as one value
+            headers[-1] = (headers[-1][0], headers[-1][1] + b" " + line.strip(b" \t"))
+            continue
+        name, colon, value = line.partition(b":")
+        if colon:
+            headers.append((name, value.strip(b" \t")))
+    return Begun(words[0].decode("latin-1"), b" ".join(words[1:-1]).decode("latin-1"), headers)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 
 from tachograph.formats.frame import MOVE, WIRE
-from tachograph.formats.wire_request import RequestReader
+from tachograph.formats.wire_request import Begun, Sending
 from tachograph.seams import aiohttp_transport, context, port
 from tachograph.seams.bypasses import WEBSOCKET
 
@@ -74,7 +74,9 @@ class Played(asyncio.Transport):
         super().__init__()
         self.watched = _Reader(self)
         self._loop, self._protocol, self._origin = loop, protocol, origin
-        self._request: RequestReader | None = None
+        self._sending = Sending()
+        self._request: Begun | None = None
+        self._whole = False
         self._body: list[bytes] = []
         self._foreseen = 0  # reads that the program was given before its request was whole
         self._early = False  # the answer came before the body, which then is not awaited
@@ -87,22 +89,24 @@ class Played(asyncio.Transport):
 
     def write(self, data: Any) -> None:
         """Take a part of a request; the last one asks for its answer. Raises the miss if it has none."""
-        request = self._request
-        if request is None or request.whole:
-            request = self._request = RequestReader()
-            self._body, self._foreseen, self._early, self.watched.payload = [], 0, False, None
-        begun = request.begun
-        self._body.append(request.feed(bytes(data)))
-        if request.begun and not begun:
-            if request.header(b"upgrade") == b"websocket" and port.current is not None:
-                url = aiohttp_transport.url_of(self._origin, request.target)
-                port.current.note(WEBSOCKET, url)
-            if request.header(b"expect") == b"100-continue" and not request.whole:
-                self._invite(request)
-        if request.whole and not self._early:
-            self._ask(request)
+        for piece in self._sending.feed(bytes(data)):
+            begun = piece.begun
+            if begun is not None:
+                self._request, self._body = begun, [begun.body or b""]
+                self._foreseen, self._early, self.watched.payload = 0, False, None
+                if begun.header(b"upgrade") == b"websocket" and port.current is not None:
+                    port.current.note(WEBSOCKET, aiohttp_transport.url_of(self._origin, begun.target))
+            self._body.append(piece.body)
+            self._whole = piece.whole
+            request = self._request
+            if request is None:
+                continue
+            if begun is not None and not piece.whole and begun.header(b"expect") == b"100-continue":
+                self._invite(begun)
+            if piece.whole and not self._early:
+                self._ask(request)
 
-    def _invite(self, request: RequestReader) -> None:
+    def _invite(self, request: Begun) -> None:
         """Give what had come before the body was sent: mostly that it may be; or the answer, and it never was."""
         listener = port.current
         if listener is None or not listener.answers:
@@ -122,7 +126,7 @@ class Played(asyncio.Transport):
         """Take several parts."""
         self.write(b"".join(list_of_data))
 
-    def _ask(self, request: RequestReader) -> None:
+    def _ask(self, request: Begun) -> None:
         listener = port.current
         if listener is None or not listener.answers:
             return
@@ -234,7 +238,7 @@ class Played(asyncio.Transport):
             waits.close()
         answer, self._answer = self._answer, None
         request = self._request
-        if answer is None and request is not None and request.begun and not request.whole and not self._early:
+        if answer is None and request is not None and not self._whole and not self._early:
             self._ask(request)  # it broke off while it sent
             answer, self._answer = self._answer, None
         if answer is not None:

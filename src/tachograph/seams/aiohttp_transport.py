@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sys
 
-from tachograph.formats.wire_request import RequestReader
+from tachograph.formats.wire_request import Sending
 from tachograph.seams import context, listeners, port
 from tachograph.seams.bypasses import WEBSOCKET
 from tachograph.seams.imports import when_imported
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import ModuleType
     from typing import Any
+
+    from tachograph.formats.wire_request import Piece
 
 LIBRARY = "aiohttp"
 _WAITS, _TAKES = b"W", b"R"
@@ -97,7 +99,7 @@ class Tap(Watched):
     def __init__(self, origin: str) -> None:
         self._origin = origin
         self.place = context.here()
-        self._request: RequestReader | None = None
+        self._sending = Sending()
         self._exchange: port.Exchange | None = None
         self._early: list[bytes] = []
         self._moves = Moves()
@@ -108,33 +110,27 @@ class Tap(Watched):
         listener = port.current
         if listener is None or listener.answers or self._off:
             return
-        request = self._request
-        begun = request is not None and request.begun
-        if request is None or request.whole:
-            request, begun = RequestReader(), False
-            self._request = request
+        for piece in self._sending.feed(b"".join([one if type(one) is bytes else bytes(one) for one in pieces])):
+            self._wrote(listener, piece)
+
+    def _wrote(self, listener: port.Records, piece: Piece) -> None:
+        begun = piece.begun
+        if begun is not None:
             if not self._early:
                 self.payload = None
-        body = b"".join([request.feed(piece if type(piece) is bytes else bytes(piece)) for piece in pieces])
-        if not request.begun:
-            return
-        if not begun:
-            url = url_of(self._origin, request.target)
-            if request.header(b"upgrade") == b"websocket":
+            url = url_of(self._origin, begun.target)
+            if begun.header(b"upgrade") == b"websocket":
                 self._off = True
                 listener.note(WEBSOCKET, url)
                 return
             with context.standing(self.place):
-                given = body if request.whole else None
-                self._exchange = listener.call(LIBRARY, request.method, url, request.headers, given)
-            if given is not None:
-                body = b""
+                self._exchange = listener.call(LIBRARY, begun.method, url, begun.headers, begun.body)
         exchange = self._exchange
         if exchange is None:
             return
-        if body:
-            exchange.part(body)
-        if request.whole and (begun or given is None):
+        if piece.body:
+            exchange.part(piece.body)
+        if piece.whole and (begun is None or begun.body is None):
             exchange.sent()
         if self._early:
             for early in self._early:

@@ -12,8 +12,8 @@ import socket
 
 from tachograph.formats import values
 from tachograph.formats.wire import Deframer
+from tachograph.formats.wire_request import Sending
 from tachograph.seams import port
-from tachograph.seams.http_client_sent import Sending
 from tachograph.seams.http_client_sockets import LIBRARY, Tapped, as_bytes
 
 TYPE_CHECKING = False
