@@ -93,10 +93,11 @@ def exit_code(answer: ReplayAnswer) -> int:
 def as_text(answer: ReplayAnswer) -> str:
     """The answer for a person: the verdict first, then the first difference with both sides, then the rest."""
     world = f"{answer.confinement.network} network, {answer.liveEffects} live effects"
+    served = f"{answer.served} effect{'' if answer.served == 1 else 's'}"
     if answer.equivalent:
-        lines = [f"equivalent: {answer.served} effects served from the record, {world}"]
+        lines = [f"equivalent: {served} served from the record, {world}"]
     else:
-        lines = [f"NOT equivalent ({answer.served} effects served from the record, {world})"]
+        lines = [f"NOT equivalent ({served} served from the record, {world})"]
     for item in answer.divergences[:1]:
         lines += ["", f"first difference: {item.path}", *sides(item)]
     rest = answer.divergences[1:]
