@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from tachograph.store.journal import Journal
 from tachograph.testing.scripted import Request, ScriptedServer, plain
 from tests.gauntlet.harness import World, tacho, world_in
 
@@ -109,6 +110,9 @@ def test_a_decision_is_there_as_soon_as_it_has_ended_and_stays_what_it_was(tmp_p
         assert calls(answer) == calls(after[name])
         assert answer["output"] == after[name]["output"] == f"answer to {name}"
     assert calls(before) == calls(after["one"])
+    # The first record of each batch says how far it had read: without it a torn batch would be numbered anew.
+    records = Journal(str(program.world.store / "journal")).records()
+    assert [bool(record.entry.sources) for record in records] == [True, True, False, True, True]
     assert program.titles() == ["asked four", "asked one", "asked three", "asked two"]
 
 

@@ -139,3 +139,26 @@ def test_a_process_that_cannot_load_the_replay_does_not_run(session: Session) ->
         assert server.hits == 1, "it ran without anybody to hold it"
     assert replayed.out == "127\n"
     assert "/answer/status" in [said["path"] for _, said in replayed.said(fr.ANSWERED)]
+
+
+WRAPPERS = {
+    "wrapper": 'exec {python} {child} "$1"',  # becomes the Python that records itself
+    "child.py": '{python} {child} "$1"; exit $?',  # has its name, and is another process
+}
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_a_wrapper_that_leads_to_python_is_played_and_not_run(session: Session, name: str) -> None:
+    wrapper = session.folder / "bin" / name
+    wrapper.parent.mkdir()
+    lead = WRAPPERS[name].format(python=sys.executable, child=session.folder / "child.py")
+    wrapper.write_text(f"#!/bin/sh\necho ran >> {session.folder}/ran\n{lead}\n")
+    wrapper.chmod(0o755)
+    with ScriptedServer(_back) as server:
+        recorded = _record(session, server, f"run([{str(wrapper)!r}, url])")
+        replayed = recorded.replay()
+        assert server.hits == 1
+    assert (session.folder / "ran").read_text() == "ran\n", "it was run in the replay"
+    assert replayed.out == recorded.out
+    assert replayed.clean
+    assert sorted(replayed.served) == [effect.index for effect in recorded.log.effects]

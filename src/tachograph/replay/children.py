@@ -52,15 +52,16 @@ class Recorded:
         """Say whether a process of these words was started on this path in the recorded run, and recorded itself."""
         for said in self._facts:
             if said.get("path") == path:
-                argv, file = said.get("argv") or [], words[0]
-                if not _is_program(said, file, argv[len(argv) - len(words)] if len(words) <= len(argv) else ""):
+                argv = said.get("argv") or []
+                tail = argv[len(argv) - len(words) :] if len(words) <= len(argv) else [""]
+                if not _is_program(said, words[0], tail[0]):
                     continue
                 # `multiprocessing` names descriptors and process ids in the command, which are others each time.
                 if what == "process.fork_exec" and [word.translate(_DIGITS) for word in argv[1:]] == [
                     word.translate(_DIGITS) for word in words[1:]
                 ]:
                     return True
-                if _ends_in(argv, words):
+                if tail[1:] == words[1:]:
                     return True
         return False
 
@@ -83,14 +84,13 @@ def _is_program(said: dict[str, Any], file: str, script: str) -> bool:
 def _ends_in(argv: Any, args: list[str]) -> bool:
     """Say whether a Python that says it was started as `argv` is what this command started.
 
-    The first word may differ: a script is found on PATH, or names its interpreter in its first line.
+    Before the command's words may stand the interpreter that a script names in its first line; and a script that was
+    found on PATH has its folder before its name. A wrapper is another program, though it becomes Python.
     """
     if not isinstance(argv, list) or len(argv) < len(args) or not args:
         return False
     tail = argv[len(argv) - len(args) :]
-    if tail[1:] != args[1:]:
-        return False
-    return len(args) > 1 or str(tail[0]).rpartition("/")[2] == args[0].rpartition("/")[2]
+    return bool(tail[1:] == args[1:]) and str(tail[0]).rpartition("/")[2] == args[0].rpartition("/")[2]
 
 
 class ChildOf(StubOf):
