@@ -83,6 +83,37 @@ def test_a_program_that_is_busy_beside_its_open_calls_loses_no_order(tmp_path: P
     same(recorded, again)
 
 
+def test_an_answer_that_came_between_a_timer_and_the_block_after_it_is_taken_there_again(tmp_path: Path) -> None:
+    def soon(request: Request) -> Reply:
+        made = answer(request)
+        return Reply(headers=made.headers, chunks=made.chunks, delay=0.02)
+
+    with ScriptedServer(soon) as server:
+        # When the computation is over, timer and answers are due at once: the loop serves the sockets first.
+        recorded = record(
+            tmp_path, "together.py", library="httpx2", url=server.url, prompts=PROMPTS, busy=0.05, at_work=400_000,
+            tell_order=True,
+        )  # fmt: skip
+        replayed = replay(recorded, server=server)
+    same(recorded, replayed)
+    assert replayed["drift"] == []
+
+
+def test_a_changed_program_that_blocks_its_loop_under_open_calls_is_answered_and_the_lost_order_said(
+    tmp_path: Path,
+) -> None:
+    with ScriptedServer(answer) as server:
+        recorded = record(
+            tmp_path, "together.py", library="httpx2", url=server.url, prompts=PROMPTS, busy=0.1, after_answers=5
+        )
+        python, program, settings = recorded.command
+        changed = {**json.loads(settings), "after_answers": 0}
+        replayed = replay(recorded, "--", python, program, json.dumps(changed), server=server)
+    assert own_answers(replayed.stdout) == EXPECTED
+    same(recorded, replayed)
+    assert {one["what"] for one in replayed["drift"]} == {"orderNotReimposed"}
+
+
 @pytest.mark.parametrize(
     ("library", "threads"), [("httpx", False), ("httpx2", False), ("openai", False), ("httpx2", True)]
 )

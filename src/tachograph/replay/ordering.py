@@ -8,6 +8,7 @@ waiting arrival lose their place (`let_go`). Progress is a new call or a deliver
 
 - an arrival is given once; an effect that was let go never waits and is never waited for again;
 - a program that is merely busy (a blocked event loop) is no standstill: a timer that fires late is armed again;
+- whoever blocks a loop (a sleep, a call that is not awaited) never waits for what only that loop could take;
 - a thread blocks on a lock, a coroutine on a future of its own loop: no thread of ours runs in the program;
 - how far the replay has come stands in the ledger, which all its processes share. While more than one lives, a waiter
   also looks there every 2 ms, since nobody in another process can wake it; a process that is alone never does.
@@ -15,6 +16,7 @@ waiting arrival lose their place (`let_go`). Progress is a new call or a deliver
 
 from __future__ import annotations
 
+import sys
 from _thread import allocate_lock
 from time import monotonic
 
@@ -35,14 +37,15 @@ POLL_S = 0.002
 
 
 class _Place:
-    """One arrival's place: whose it is, and how to wake who waits for it in this process."""
+    """One arrival's place: whose it is, how to wake who waits for it in this process, on which event loop."""
 
-    __slots__ = ("arrival", "effect", "wake")
+    __slots__ = ("arrival", "effect", "loop", "wake")
 
     def __init__(self, effect: Effect, arrival: Arrival) -> None:
         self.effect = effect
         self.arrival = arrival
         self.wake: Callable[[], None] | None = None
+        self.loop: Any = None
 
 
 class Order:
@@ -93,10 +96,11 @@ class Order:
                 pass
 
         if self._register(place, open_gate):
+            blocked = running_loop()
             while not gate.acquire(timeout=self.until_next_look()):
                 if self._has_turn(place):
                     break
-                self.standstill()
+                self.standstill(blocked)
         self._give(place)
 
     async def wait_async(self, effect: Effect, at: int) -> None:
@@ -120,7 +124,7 @@ class Order:
             if self._has_turn(place):
                 settle()
 
-        if self._register(place, wake):
+        if self._register(place, wake, loop):
             timer = LoopTimer(loop, self, look)
             try:
                 await future
@@ -133,10 +137,21 @@ class Order:
 
     # -- for those who are woken: timers of a loop, and waits that something else may end too
 
-    def arm(self, effect: Effect, at: int, wake: Callable[[], None]) -> bool:
-        """Have `wake` called, from any thread, when the arrival's turn has come; False if it has come already."""
+    def arm(self, effect: Effect, at: int, wake: Callable[[], None], loop: Any = None) -> bool:
+        """Have `wake` called, from any thread, when the arrival's turn has come; False if it has come already.
+
+        `loop`: the event loop without which it cannot be taken.
+        """
         place = self._place(effect, at)
-        return place is not None and self._register(place, wake)
+        return place is not None and self._register(place, wake, loop)
+
+    def waited_before(self, at_ns: int, loop: Any) -> bool:
+        """Whether a task of that loop is about to take the next arrival, and it came before that time."""
+        front = self._ledger.front
+        if front >= len(self._places):
+            return False
+        slot = self._places[front]
+        return slot.wake is not None and slot.loop is loop and slot.arrival.at_ns < at_ns
 
     def has_turn(self, effect: Effect, at: int) -> bool:
         """Whether this arrival may be given now."""
@@ -204,11 +219,11 @@ class Order:
         self._ledger.moved(slot.arrival.at_ns)
         return self._advance()
 
-    def _register(self, place: int, wake: Callable[[], None]) -> bool:
+    def _register(self, place: int, wake: Callable[[], None], loop: Any = None) -> bool:
         with self._ledger:
             if self._has_turn(place):
                 return False
-            self._slots[place], self._places[place].wake = WAITED, wake
+            self._slots[place], self._places[place].wake, self._places[place].loop = WAITED, wake, loop
             return True
 
     def _unregister(self, place: int) -> None:
@@ -261,8 +276,11 @@ class Order:
                 gap = min(gap, LONGEST_GAP_S)  # its reader is late, and the gap may be the model's own latency
             return max(0.001, shared.progress + GRACE_S + 2 * gap - monotonic())
 
-    def standstill(self) -> bool:
-        """Let go of whatever holds up the earliest waiting arrival, if nothing has moved. Returns whether it did."""
+    def standstill(self, blocked: Any = None) -> bool:
+        """Let go of whatever holds up the earliest waiting arrival, if nothing has moved. Returns whether it did.
+
+        `blocked` is the event loop that cannot run while the caller waits.
+        """
         if self._patience() > 0.001:
             return False
         with self._ledger as shared:
@@ -274,9 +292,10 @@ class Order:
             blockers = {slot.effect.index: slot.effect for slot in held}
             first = self._places[waiting]
             blockers.pop(first.effect.index, None)
-            if first.wake is None and not blockers:
-                # Its turn has come, and the process that waits for it does not take it: killed, or too busy to be
-                # waited for.
+            helpless = first.wake is None or (blocked is not None and first.loop is blocked)
+            if helpless and not blockers:
+                # Its turn has come, and whoever waits for it does not take it: a process that was killed or is too
+                # busy to be waited for, or a task whose loop the caller blocks.
                 blockers[first.effect.index] = first.effect
                 self._slots[waiting] = OPEN
             for effect in blockers.values():
@@ -322,6 +341,12 @@ class LoopTimer:
 def _given(effect: Effect, arrival: Arrival) -> bool:
     # An end that the program itself made (it closed, it was cancelled) is not given to it; nor are its own moves.
     return arrival.kind != "move" and (arrival.kind != "end" or effect.ended in ("eof", "error", "returned"))
+
+
+def running_loop() -> Any:
+    """The event loop that runs in this thread, or None. Costs a program without asyncio nothing."""
+    events = sys.modules.get("asyncio.events")
+    return None if events is None else events._get_running_loop()
 
 
 def _call(wake: Callable[[], None] | None) -> None:

@@ -14,13 +14,14 @@ A wait is known by task path, call site and how often it came there before.
 from __future__ import annotations
 
 from _thread import allocate_lock
+from bisect import bisect_right
 from time import monotonic, thread_time_ns
 
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.model.effect import SLEEP, Effect
 from tachograph.replay import stillness
-from tachograph.replay.ordering import LoopTimer, Order
+from tachograph.replay.ordering import LoopTimer, Order, running_loop
 from tachograph.replay.played import block_for_ever
 from tachograph.seams import context, port
 from tachograph.seams.callsites import is_own, place_text
@@ -47,9 +48,11 @@ class Pauses:
         """`take` claims an effect once; `served` reports it as consumed on a path."""
         self.order = order
         self._take, self._served, self._report = take, served, report
+        self._starts: dict[str, list[int]] = {}
         self._sleeps: dict[tuple[str, str, Site], list[Effect]] = {}
         self._lapses: dict[tuple[str, str, Site, int], Effect] = {}
         for effect in effects:
+            self._starts.setdefault(effect.path, []).append(effect.at_ns)
             if effect.kind == SLEEP and effect.nth:
                 self._lapses[effect.path, effect.name, effect.site, effect.nth] = effect
             elif effect.kind == SLEEP:
@@ -94,6 +97,12 @@ class Pauses:
         self.order.issued(effect)
         return Lapse(self, effect, task.path)
 
+    def next_start(self, effect: Effect) -> int:
+        """When the task of this effect came to its next one; its own time where it came to none."""
+        starts = self._starts[effect.path]
+        after = bisect_right(starts, effect.at_ns)
+        return starts[after] if after < len(starts) else effect.at_ns
+
     def served(self, effect: Effect, path: str) -> None:
         """A wait has run out of time, or a timer fires."""
         self._served(effect, path)
@@ -128,10 +137,11 @@ class Pauses:
 
         try:
             if order.arm(effect, END, wake):
+                blocked = running_loop()
                 while not gate.acquire(timeout=order.until_next_look()):
                     if order.has_turn(effect, END):
                         break
-                    order.standstill()
+                    order.standstill(blocked)
                 else:
                     if not turned:
                         order.release(effect)
@@ -209,7 +219,7 @@ class Lapse:
         """Call `fire` on the loop when its turn has come. Call this on the loop's thread."""
         self._loop, self._fire = loop, fire
         self._pauses.watch(loop).add(self._effect.index, self)
-        if not self._pauses.order.arm(self._effect, END, self._wake):
+        if not self._pauses.order.arm(self._effect, END, self._wake, loop):
             loop.call_soon(self._look)
 
     def drop(self) -> None:
@@ -260,14 +270,23 @@ class Lapse:
     def _go(self) -> None:
         following: Lapse | None = self
         while following is not None:
-            following = following._go_alone()
+            following._end()
+            self._pauses.order.give(following._effect, END)
+            self._pauses.served(following._effect, following._path)
+            following._until = monotonic() + GRACE_S
+            following = following._fire_in_turn()
 
-    def _go_alone(self) -> Lapse | None:
-        """Fire; returns the timer that fired in one go with this one."""
+    def _fire_in_turn(self) -> Lapse | None:
+        """Fire; returns the timer that fired in one go with this one.
+
+        What this loop was given after the timer fired, and before that task came to its next effect, goes first: where
+        the task then blocks the loop, nobody could take it.
+        """
         pauses = self._pauses
-        self._end()
-        pauses.order.give(self._effect, END)
-        pauses.served(self._effect, self._path)
+        before = pauses.next_start(self._effect)
+        if pauses.order.waited_before(before, self._loop) and monotonic() < self._until:
+            self._loop.call_soon(self._fire_later)
+            return None
         assert self._fire is not None
         self._fire()
         front = pauses.order.front_effect()
@@ -275,6 +294,11 @@ class Lapse:
             return None
         lapse = pauses.armed.get(front.index)
         return lapse if lapse is not None and lapse._loop is self._loop else None
+
+    def _fire_later(self) -> None:
+        following = self._fire_in_turn()
+        if following is not None:
+            following._go()
 
 
 class _LoopWatch:

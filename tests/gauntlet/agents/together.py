@@ -8,6 +8,7 @@ print the order in which they completed; `numbered`: name each by its place and 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import threading
 import time
 
@@ -27,7 +28,11 @@ def done(label: str, answer: str) -> None:
 
 async def busy() -> None:
     """Block the loop while the calls are under way."""
-    await asyncio.sleep(0.02)
+    if SETTINGS.get("after_answers") is None:
+        await asyncio.sleep(0.02)
+    else:
+        while len(finished) < SETTINGS["after_answers"]:
+            await asyncio.sleep(0)
     time.sleep(SETTINGS["busy"])
 
 
@@ -40,8 +45,16 @@ async def tasks() -> None:
         async with limit:
             done(label, (await caller.ask(prompt)).text)
 
+    async def compute() -> None:
+        for _ in range(30):  # until the calls are out
+            await asyncio.sleep(0)
+        hashlib.pbkdf2_hmac("sha256", b"", b"", SETTINGS["at_work"])
+
     work = [one(label, prompt) for label, prompt in zip(LABELS, PROMPTS, strict=True)]
-    await asyncio.gather(*work, *([busy()] if "busy" in SETTINGS else []))
+    beside = [busy()] if "busy" in SETTINGS else []
+    if "at_work" in SETTINGS:
+        beside.append(compute())
+    await asyncio.gather(*work, *beside)
 
 
 def threads() -> None:
