@@ -12,6 +12,7 @@ from tachograph.formats import values
 from tachograph.formats.effect_log import effects_of, read_effect_log
 from tachograph.intake.gather import Gathered, gather
 from tachograph.intake.logs import split
+from tachograph.intake.numbered import Numbered
 from tests.intake.test_gather import DECISION, SECOND, Process
 from tests.seams.driver import RUN
 
@@ -71,10 +72,47 @@ def test_a_log_opens_with_what_it_is() -> None:
 
 def test_the_cuts_of_a_log_are_those_of_its_frames() -> None:
     (log,) = split(RUN, run([0]))
-    assert log.cuts == fr.write_log(fr.read_log(log.data))[1]
+    (part,) = log.parts()
+    assert part.cuts == fr.write_log(fr.read_log(log.data))[1]
 
 
 def test_a_decision_without_an_id_is_refused() -> None:
     opened = fr.Frame(fr.OPEN, 0, 1, 0, 0, 0, 1, b"", values.encode({"id": "no id"}))
     with pytest.raises(FormatError, match="no id of its own"):
-        split(RUN, Gathered([opened], 0))
+        split(RUN, Gathered(Numbered([opened]), 0))
+
+
+def test_a_log_in_parts_is_the_same_log_and_each_part_stands_alone() -> None:
+    gathered = run([0, 0, 0, 0])
+    gathered.damage.append("record 3 was changed")
+    gathered.tails[:] = ["killed"]
+    (log,) = split(RUN, gathered)
+    parts = [part.data for part in log.parts(size=100)]
+    assert len(parts) > 2
+    together, whole = read_effect_log(parts), read_effect_log([log.data])
+    for one in (together, whole):
+        assert [effect.answer for effect in one.effects] == [b"0/%d;" % number for number in range(1, 5)]
+        assert [draw.value for draw in one.draws] == [1, 2, 3, 4]
+        assert [word for about in one.about for word in about["damage"]] == ["record 3 was changed"]
+        assert [word for about in one.about for word in about["tails"]] == ["killed"]
+    for part in parts:
+        frames = fr.read_log(part)
+        named = {frame.path for frame in frames if frame.kind == fr.PATH}
+        assert frames[0].kind == fr.ABOUT
+        assert {frame.path for frame in frames} - {0} <= named
+
+
+def test_a_log_without_frames_has_one_part() -> None:
+    (part,) = split(RUN, gather([]))[0].parts()
+    assert [frame.kind for frame in fr.read_log(part.data)] == [fr.ABOUT]
+
+
+@given(st.integers(0, 12))
+def test_what_came_later_is_a_log_of_its_own(place: int) -> None:
+    gathered = run([1, 1, 1])
+    log = split(RUN, gathered)[1]
+    times = [frame.at_ns for frame in log.frames()]
+    bound = times[place] if place < len(times) else times[-1]
+    later = log.later_than(bound)
+    assert ([frame.at_ns for frame in later.frames()] if later else []) == [at for at in times if at > bound]
+    assert (later is None) == (bound == times[-1])

@@ -8,6 +8,7 @@ from tachograph.canonical import canonical
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.intake.skeleton import Outline, is_watched, outline, rfc3339
+from tachograph.intake.sketch import Sketch
 from tests.replay.made import RUN_ID, Run
 
 CHAT = "http://provider.test:8000/v1/chat/completions?x=1"
@@ -21,7 +22,7 @@ def _outline(run: Run, *, number: int = 0) -> Outline:
     log = run.log
     facts = next((fact.said for fact in log.of(fr.OPEN) if fact.decision == number), {})
     return outline(
-        log, run_id=RUN_ID, decision_id="dec_01ARZ3NDEKTSV4RRFFQ69G5FAV", number=number, opened=facts,
+        Sketch.of(run.frames), run_id=RUN_ID, decision_id="dec_01ARZ3NDEKTSV4RRFFQ69G5FAV", number=number, opened=facts,
         run=log.first(fr.RUN),
     )  # fmt: skip
 

@@ -27,7 +27,8 @@ from tachograph.intake.gather import Gathered, gather
 from tachograph.intake.logs import Log, split
 from tachograph.replay.engine import memory_file, tape_settings
 from tachograph.seams import injection
-from tachograph.store.spool import Reading, Spool, read_spool
+from tachograph.store.spool import Spool
+from tachograph.store.spool_reading import Reading, read_spool
 
 RUN = "run_01ARZ3NDEKTSV4RRFFQ69G5FAV"
 RECORD = "tachograph.capture.install"

@@ -137,6 +137,17 @@ def test_a_full_segment_takes_no_more_and_is_named(kept: Kept) -> None:
     check(kept, places, some)
 
 
+def test_a_full_segment_that_was_closed_meanwhile_is_still_named(kept: Kept) -> None:
+    with kept.content(write=True, segment_bytes=1000, write_bytes=0) as content:
+        [place] = [content.append(DOMAIN, *conversation(1)[0])]
+        assert content.waiting > 1000
+        content.commit()
+        assert (content.waiting, content._writers) == (0, {})
+        assert content.full_segments() == [place.segment]
+        content.seal(place.segment)
+        assert content.full_segments() == []
+
+
 def test_with_little_memory_everything_still_comes_back(kept: Kept) -> None:
     some = conversation(6)
     with kept.content(write=True, write_bytes=0, read_bytes=0) as content:

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from tachograph.errors import DamagedStore
 from tachograph.store import sealedbox, spool
-from tachograph.store.spool import HEADER_SIZE, Spool, destroy, is_live, read_spool
+from tachograph.store.spool import HEADER_SIZE, Spool, destroy, is_live
+from tachograph.store.spool_reading import Reading, read_spool
 from tests.seams.driver import new_keys
 
 PRIVATE, PUBLIC = new_keys()
@@ -34,8 +35,13 @@ def written(folder: Path, frames: list[bytes], name: str = "run.1.a") -> Path:
     return Path(one.path)
 
 
-def read(path: Path) -> spool.Reading:
-    return read_spool(str(path), private=PRIVATE)
+def read(path: Path) -> Reading:
+    """What a file holds: the same whether its frames are kept in memory or read when they are asked for."""
+    reading = read_spool(str(path), private=PRIVATE, keep=1 << 30)
+    from_disk = read_spool(str(path), private=PRIVATE, keep=0)
+    assert list(from_disk.frames) == reading.frames
+    assert (from_disk.damage, list(from_disk.numbers)) == (reading.damage, list(reading.numbers))
+    return reading
 
 
 def starts(frames: list[bytes]) -> list[int]:

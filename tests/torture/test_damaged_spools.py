@@ -17,7 +17,8 @@ from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.library import Store
 from tachograph.store.location import open_store
-from tachograph.store.spool import HEADER_SIZE, Spool, read_spool
+from tachograph.store.spool import HEADER_SIZE, Spool
+from tachograph.store.spool_reading import read_spool
 from tests.torture.kept import Kept, SealedRun
 from tests.torture.waiting_runs import answer_of, wait_in
 

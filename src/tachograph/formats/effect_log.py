@@ -18,7 +18,7 @@ from tachograph.model.effect import CHUNK, END, HEAD, HTTP, MOVE, SLEEP, SUBPROC
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
 
@@ -73,7 +73,7 @@ def read_effect_log(logs: Iterable[bytes | memoryview]) -> EffectLog:
     return effects_of(sorted(frames, key=lambda frame: frame.at_ns))
 
 
-def effects_of(frames: list[fr.Frame]) -> EffectLog:
+def effects_of(frames: Sequence[fr.Frame]) -> EffectLog:
     """Read the frames of a run, in order, numbered for the run. Raises FormatError where one is not what it says."""
     try:
         return _effects_of(frames)
@@ -81,36 +81,68 @@ def effects_of(frames: list[fr.Frame]) -> EffectLog:
         raise FormatError(f"a frame of the log does not hold what its kind says: {fault!r}") from fault
 
 
-def _effects_of(frames: list[fr.Frame]) -> EffectLog:
-    paths = {f.path: f.payload.decode() for f in frames if f.kind == fr.PATH}
-    sites = {f.effect: _site(f.payload) for f in frames if f.kind == fr.SITE}
-    log = EffectLog()
-    open_: dict[int, Effect] = {}
-    streams: dict[int, list[bytes]] = {0: [], 1: [], 2: []}
-    for frame in frames:
+class Reader:
+    """Makes a log of frames that come one after another, in order."""
+
+    def __init__(self, names: Iterable[fr.Frame] = ()) -> None:
+        """`names` are the frames that name paths and call sites."""
+        self.log = EffectLog()
+        self._paths: dict[int, str] = {}
+        self._sites: dict[int, tuple[str, str, str, str]] = {}
+        for frame in names:
+            if frame.kind == fr.PATH:
+                self._paths[frame.path] = frame.payload.decode()
+            else:
+                self._sites[frame.effect] = _site(frame.payload)
+        self._open: dict[int, Effect] = {}
+        self._streams: dict[int, list[bytes]] = {0: [], 1: [], 2: []}
+
+    def effect(self, number: int) -> Effect | None:
+        """Return the effect of that number, as far as it was read."""
+        return self._open.get(number)
+
+    def take(self, frame: fr.Frame) -> None:
+        """Read one frame. Raises FormatError, KeyError or ValueError where it is not what its kind says."""
+        log, kind = self.log, frame.kind
         for site, path, value in fr.unpack_draws(frame.draws) if frame.draws else ():
-            log.draws.append(Draw(sites.get(site, ("", "", "", "")), paths.get(path, ""), value, frame.at_ns))
-        kind = frame.kind
+            log.draws.append(
+                Draw(self._sites.get(site, ("", "", "", "")), self._paths.get(path, ""), value, frame.at_ns)
+            )  # fmt: skip
         if kind in fr.STARTS:
-            effect = open_[frame.effect] = _started(frame, paths.get(frame.path, ""))
+            effect = self._open[frame.effect] = _started(frame, self._paths.get(frame.path, ""))
             log.effects.append(effect)
         elif frame.effect and kind in _CONTINUE:
-            if frame.effect not in open_:
+            if frame.effect not in self._open:
                 raise FormatError(f"a {fr.NAMES[kind]} frame belongs to effect {frame.effect}, which never started")
-            _CONTINUE[kind](open_[frame.effect], frame)
+            _CONTINUE[kind](self._open[frame.effect], frame)
         elif kind == fr.STREAM:
-            streams[frame.flags].append(frame.payload)
+            self._streams[frame.flags].append(frame.payload)
         elif kind == fr.ABOUT:
             log.about.append(values.decode(frame.payload))
         elif kind not in (fr.PATH, fr.SITE, fr.DRAWS):
-            log.facts.append(Fact(frame, paths.get(frame.path, "")))
-    for effect in log.effects:
-        if effect.pieces:
-            effect.body, effect.pieces = b"".join([effect.body, *effect.pieces]), []
-        if effect.wire:
-            _deframe(effect)
-    log.streams = {stream: b"".join(parts) for stream, parts in streams.items()}
-    return log
+            log.facts.append(Fact(frame, self._paths.get(frame.path, "")))
+
+    def done(self) -> EffectLog:
+        """Return what was read, whole."""
+        for effect in self.log.effects:
+            settle(effect)
+        self.log.streams = {stream: b"".join(parts) for stream, parts in self._streams.items()}
+        return self.log
+
+
+def _effects_of(frames: Sequence[fr.Frame]) -> EffectLog:
+    reader = Reader(frame for frame in frames if frame.kind in (fr.PATH, fr.SITE))
+    for frame in frames:
+        reader.take(frame)
+    return reader.done()
+
+
+def settle(effect: Effect) -> None:
+    """Put together what came in pieces: the body, and what of a body stands in the bytes of the wire."""
+    if effect.pieces:
+        effect.body, effect.pieces = b"".join([effect.body, *effect.pieces]), []
+    if effect.wire:
+        _deframe(effect)
 
 
 def _deframe(effect: Effect) -> None:

@@ -58,8 +58,10 @@ NAMES = {
     CONFINED: "confined", WRITTEN: "written",
 }  # fmt: skip
 
-# Frames that start an effect, and arrivals: what the program was given, in an order that a replay keeps.
+# Frames that start an effect, those that end one, and arrivals: what the program was given, in an order that a replay
+# keeps.
 STARTS = frozenset((CALL, ENTER, SPAWN, SLEEP, LAPSED))
+ENDS = frozenset((END, LEAVE, EXITED))
 ARRIVALS = frozenset((HEAD, CHUNK, WIRE, MOVE, END, LEAVE, EXITED))
 
 _COUNTS: dict[int, Struct] = {}
@@ -234,6 +236,17 @@ def unpack_draws(data: bytes, *, level: int = 0) -> list[tuple[int, int, object]
             raise FormatError(f"a draw of {length} bytes ends early at byte {at}", at=at)
         out.append((site, path, _value(tag, data[at : at + length], at, level)))
         at += length
+    return out
+
+
+def draw_places(data: bytes) -> list[tuple[int, int]]:
+    """Return (site, path) of every draw in a draws section that was read before; the values are passed over."""
+    out: list[tuple[int, int]] = []
+    at, end = 0, len(data)
+    while at < end:
+        site, path, _, length = _DRAW.unpack_from(data, at)
+        out.append((site, path))
+        at += _DRAW.size + length
     return out
 
 

@@ -19,11 +19,9 @@ from typing import TYPE_CHECKING
 
 from tachograph.errors import DamagedStore
 from tachograph.formats import frame as fr
-from tachograph.formats.effect_log import read_effect_log
 from tachograph.intake import waiting
 from tachograph.intake.gather import Gathered, gather
-from tachograph.intake.logs import Log, later_than, split
-from tachograph.model.effect import OPEN_AT_END
+from tachograph.intake.logs import Log, split
 from tachograph.store.entry import Source
 
 if TYPE_CHECKING:
@@ -78,20 +76,28 @@ def is_too_large(run: waiting.Run) -> bool:
 
 def ended_decisions(run: waiting.Run, gathered: Gathered, known: Progress) -> list[Log]:
     """Return the run's own log, then those of the decisions that may be sealed now; nothing where there are none."""
-    closed = {frame.decision for frame in gathered.frames if frame.kind == fr.CLOSE}
+    closed = {head.decision for head in gathered.frames.heads() if head.kind == fr.CLOSE}
     if not closed or gathered.damage:
         return []
+    under_way = _under_way(gathered)
     logs = split(run.run_id, gathered)
     ready = [
         log
         for log in logs[1:]
-        if log.number in closed and log.decision_id not in known.sealed and not _under_way(log)
+        if log.number in closed and log.decision_id not in known.sealed and log.number not in under_way
     ]  # fmt: skip
     return [logs[0], *ready] if ready else []
 
 
-def _under_way(log: Log) -> bool:
-    return any(effect.ended == OPEN_AT_END for effect in read_effect_log([log.data]).effects)
+def _under_way(gathered: Gathered) -> set[int]:
+    """Return the decisions in which an effect has begun and not ended."""
+    begun: dict[int, int] = {}
+    for head in gathered.frames.heads():
+        if head.kind in fr.STARTS and head.kind != fr.LAPSED:
+            begun[head.effect] = head.decision
+        elif head.kind in fr.ENDS:
+            begun.pop(head.effect, None)
+    return set(begun.values())
 
 
 def late(logs: list[Log], gathered: Gathered, known: Progress) -> list[Log]:
@@ -100,16 +106,19 @@ def late(logs: list[Log], gathered: Gathered, known: Progress) -> list[Log]:
     for log in logs:
         epoch = known.sealed.get(log.decision_id or "", -1)
         if not log.is_run and 0 <= epoch < len(gathered.bounds):
-            rest = later_than(log, gathered.bounds[epoch])
+            rest = log.later_than(gathered.bounds[epoch])
             if rest is not None:
                 found.append(rest)
     return found
 
 
-def own_log(folder: str, run_id: str, *, private: bytes, known: Progress) -> bytes:
-    """Return the own log of a run that has not ended, as it is now. Raises DamagedStore where the spool has nothing."""
+def own_log(folder: str, run_id: str, *, private: bytes, known: Progress) -> list[bytes]:
+    """Return the own log of a run that has not ended, in parts, as it is now.
+
+    Raises DamagedStore where the spool has nothing of it.
+    """
     run = next((run for run in waiting.runs(folder) if run.run_id == run_id), None)
     if run is None:
         raise DamagedStore(f"{run_id}: its decisions are in the journal, its own record is not, nor is it in the spool")
     _, gathered = gathered_so_far(run, private=private, known=known)
-    return split(run_id, gathered)[0].data
+    return [part.data for part in split(run_id, gathered)[0].parts()]

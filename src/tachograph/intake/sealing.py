@@ -15,17 +15,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from tachograph.canonical import canonical
 from tachograph.errors import FormatError, NotFound, Refused
 from tachograph.formats import frame as fr
-from tachograph.formats.effect_log import read_effect_log
 from tachograph.intake import early, waiting
 from tachograph.intake.gather import NOTHING_KEPT, gather
 from tachograph.intake.logs import Log, split
 from tachograph.intake.masking import Credentials
 from tachograph.intake.skeleton import Outline, outline
+from tachograph.intake.sketch import Sketch
 from tachograph.model.identity import minted_at_ms, with_prefix
 from tachograph.store.catalogue import Catalogue, Query, Row
 from tachograph.store.disk import DISK, Disk
@@ -42,6 +42,15 @@ from tachograph.store.summary import Summary, seal_title
 
 WAIT_S = 10.0
 MOST = 1_000_000  # decisions of one run
+MOST_WAITING = 32 << 20  # bytes of memory that content takes until it is committed; see ContentStore.waiting
+
+
+class _Described(NamedTuple):
+    """A record before its content is stored, with the secret of its own and the logs that it will name."""
+
+    entry: Entry
+    secret: bytes
+    logs: list[Log]
 
 
 class Sealer:
@@ -113,19 +122,21 @@ class Sealer:
         gathered.tails += [NOTHING_KEPT for _ in spooled.empty]
         if run.apart_from:
             gathered.tails.append(f"sealed apart from {run.apart_from}, whose other processes had ended")
-        gathered.frames.extend(waiting.marked(run, after_ns=gathered.frames[-1].at_ns if gathered.frames else 0))
+        frames = gathered.frames
+        for frame in waiting.marked(run, after_ns=frames.at_ns(len(frames) - 1) if frames else 0):
+            frames.append(frame)
         logs = split(run.run_id, gathered)
         read = early.sources_of(spooled)
         named = {source.spool for source in read}
         sources = (*read, *(Source(stem, 0, 0) for stem in stems if stem not in named))
-        run_facts = facts_of_run(logs[0])
+        run_facts = logs[0].first(fr.RUN, fr.PROCESS)
         left = [log for log in logs[1:] if log.decision_id not in known.sealed]
         # Where a part was sealed before, the first record says how far this batch had read: see `early.progress`.
-        entries = [self._entry(log, read if epochs and log is left[0] else (), run_facts) for log in left]
+        described = [self._entry(log, read if epochs and log is left[0] else (), run_facts) for log in left]
         if (logs[0].decision_id or run.run_id) not in known.sealed:  # last: it says that the run is whole
-            more = tuple(self._append(log) for log in early.late(logs[1:], gathered, known))
             own = self._entry(logs[0], sources, run_facts)
-            entries.append(replace(own, places=(*own.places, *more)))
+            described.append(own._replace(logs=[logs[0], *early.late(logs[1:], gathered, known)]))
+        entries = [self._placed(one) for one in described]
         self._seal(entries)
         self._close_segments(entries, [place for row in rows if _ends_with_run(row) for place in row.places])
         self._destroy([*spooled.read, *run.markers])
@@ -140,8 +151,9 @@ class Sealer:
         logs = early.ended_decisions(run, gathered, known)
         if not logs:
             return []
-        sources, run_facts = early.sources_of(spooled), facts_of_run(logs[0])
-        entries = [self._entry(log, sources if log is logs[1] else (), run_facts) for log in logs[1:]]
+        sources, run_facts = early.sources_of(spooled), logs[0].first(fr.RUN, fr.PROCESS)
+        described = [self._entry(log, sources if log is logs[1] else (), run_facts) for log in logs[1:]]
+        entries = [self._placed(one) for one in described]
         self._seal(entries)
         return [entry.decision for entry in entries]
 
@@ -182,32 +194,40 @@ class Sealer:
             return False
         return True
 
-    def _append(self, log: Log) -> Place:
-        return self._content.append(_domain(log).id(self._keyring.tag), log.data, log.cuts)
+    def _placed(self, described: _Described) -> Entry:
+        """Store the logs of a record and return it with their places. What makes no sense was refused before."""
+        places, entry = [], described.entry
+        for log in described.logs:
+            domain = _domain(log).id(self._keyring.tag)
+            for part in log.parts():
+                places.append(self._content.append(domain, part.data, part.cuts))
+                if self._content.waiting > MOST_WAITING:
+                    self._content.commit()  # nothing refers to it yet: if it stops here, the run is still in the spool
+        self._keys.add(SECRET, entry.decision.encode(), entry.domain, described.secret)
+        return replace(entry, places=tuple(places))
 
-    def _entry(self, log: Log, sources: tuple[Source, ...], run_facts: dict[str, Any]) -> Entry:
+    def _entry(self, log: Log, sources: tuple[Source, ...], run_facts: dict[str, Any]) -> _Described:
         tag_key = self._keyring.tag
         opened = log.opened
         tenant = _tenant(log)
-        domain_id = _domain(log).id(tag_key)
         name = log.decision_id or log.run_id
-        place = self._append(log)
         secret = os.urandom(KEY_SIZE)
-        self._keys.add(SECRET, name.encode(), domain_id, secret)
         if log.decision_id is None:
+            log.check()
             payload, summary = {"version": "replay/v1", "runId": log.run_id}, _no_summary(log)
         else:
-            read = read_effect_log([log.data])
+            sketch = Sketch.of(log.frames(), log.about)
             seen = outline(
-                read, run_id=log.run_id, decision_id=name, number=log.number, opened=opened,
+                sketch, run_id=log.run_id, decision_id=name, number=log.number, opened=opened,
                 run=run_facts,
             )  # fmt: skip
-            masking = Credentials.of(read, tag_key=tag_key)
+            masking = Credentials.of(sketch.log, tag_key=tag_key)
             payload, summary = seen.payload, self._summary(seen, name, tenant, secret, masking)
-        return Entry(
-            decision=name, run=log.run_id, domain=domain_id, payload=canonical(payload), summary=summary,
-            places=(place,), sources=sources, kind=CAPTURE if log.decision_id else RUN,
+        entry = Entry(
+            decision=name, run=log.run_id, domain=_domain(log).id(tag_key), payload=canonical(payload),
+            summary=summary, places=(), sources=sources, kind=CAPTURE if log.decision_id else RUN,
         )  # fmt: skip
+        return _Described(entry, secret, [log])
 
     def _summary(self, seen: Outline, name: str, tenant: str, secret: bytes, masking: Credentials) -> Summary:
         payload, counts = seen.payload, seen.payload["counts"]
@@ -235,7 +255,7 @@ class Sealer:
 
         `before` are the places of what was sealed of the run while it went on.
         """
-        segments = {entry.places[0].segment for entry in entries if _ends_with_run(entry)}
+        segments = {place.segment for entry in entries if _ends_with_run(entry) for place in entry.places}
         segments |= {place.segment for place in before}
         for segment in sorted(segments | set(self._content.full_segments())):
             self._content.seal(segment)
@@ -260,9 +280,3 @@ def _domain(log: Log) -> Domain:
 
 def _no_summary(log: Log) -> Summary:
     return Summary(agent="", captured_at_ms=minted_at_ms(log.run_id), level="full", reason="routine")
-
-
-def facts_of_run(log: Log) -> dict[str, Any]:
-    """Return what the run said of itself when it began, from its own log."""
-    read = read_effect_log([log.data])
-    return read.first(fr.RUN) or read.first(fr.PROCESS)

@@ -11,15 +11,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
-from urllib.parse import urlsplit
 
 from tachograph.formats import frame as fr
 from tachograph.formats.effect_log import EffectLog
-from tachograph.intake.readings import answer_of, request_of
+from tachograph.intake.sketch import Glimpse, Sketch, line, short
 from tachograph.model.effect import TOOL, Effect
 from tachograph.version import VERSION
-
-LONGEST = 1024  # bytes of a skeleton string (rule 3)
 
 
 @dataclass(frozen=True)
@@ -35,13 +32,14 @@ class Outline:
 
 
 def outline(
-    log: EffectLog, *, run_id: str, decision_id: str, number: int, opened: dict[str, Any], run: dict[str, Any]
+    sketch: Sketch, *, run_id: str, decision_id: str, number: int, opened: dict[str, Any], run: dict[str, Any]
 ) -> Outline:  # fmt: skip
-    """Read a capture's skeleton from its log (of a decision, or of a run that is its own decision)."""
+    """Make a capture's skeleton of its log (of a decision, or of a run that is its own decision)."""
+    log = sketch.log
     effects = [effect for effect in log.effects if number in (0, effect.decision)]
-    model_calls = [effect for effect in effects if request_of(effect) is not None]
+    model_calls = [glimpse for effect in effects if (glimpse := sketch.glimpses.get(effect.index)) is not None]
     tools = tuple(effect.name for effect in effects if effect.kind == TOOL)
-    asked = sum(len(answer.tool_calls) for effect in model_calls if (answer := answer_of(effect)) is not None)
+    asked = sum(glimpse.asked for glimpse in model_calls)
     ended = _ended(log, number)
     failure = _failure(log, number, ended)
     began_ns = log.about[0]["beganNs"] if log.about else 0
@@ -50,14 +48,14 @@ def outline(
         "version": "replay/v1",
         "decisionId": decision_id,
         "runId": run_id,
-        "agentId": _short(opened.get("agent")) or _agent_of(run),
+        "agentId": short(opened.get("agent")) or _agent_of(run),
         "capturedAt": rfc3339(began_ns + opened_at),
         "captureLevel": "damaged" if log.about and log.about[0]["damage"] else "full",
         "captureReason": "failed" if failure else "window",
         "recorder": {"name": "tachograph", "version": VERSION},
         "counts": {"effects": len(effects), "modelCalls": len(model_calls), "toolCalls": len(tools) or asked,
-                   "draws": len(log.draws)},
-        "modelCalls": [_model_call(effect) for effect in model_calls],
+                   "draws": sketch.draws},
+        "modelCalls": [glimpse.said for glimpse in model_calls],
         "effects": [_effect(effect) for effect in effects],
         "coverage": coverage(log),
     }  # fmt: skip
@@ -69,7 +67,7 @@ def outline(
     if failure:
         payload["failure"] = failure
     at_ms = (began_ns + opened_at) // 1_000_000
-    return Outline(payload, title_of(log, number, opened, run), opened.get("user"), opened.get("session"), tools, at_ms)
+    return Outline(payload, _title(model_calls, opened, run), opened.get("user"), opened.get("session"), tools, at_ms)
 
 
 def rfc3339(at_ns: int) -> str:
@@ -122,32 +120,18 @@ def is_watched(log: EffectLog) -> bool:
     return not started or started[0] in {str(fact.said.get("pid")) for fact in log.of(fr.PROCESS)}
 
 
-def title_of(log: EffectLog, number: int, opened: dict[str, Any], run: dict[str, Any]) -> str:
+def _title(model_calls: list[Glimpse], opened: dict[str, Any], run: dict[str, Any]) -> str:
     """One line that tells a person which decision this is: the request, else the last user message, else argv."""
     request = opened.get("request")
     if isinstance(request, str) and request.strip():
-        return _line(request)
-    for effect in log.effects:
-        reading = request_of(effect) if number in (0, effect.decision) else None
-        users = [one.text for one in reading.messages if one.role == "user" and one.text] if reading else []
-        if users and users[-1].strip():
-            return _line(users[-1])
-    return _line(" ".join(str(word) for word in run.get("argv", ())))
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())[:200]
-
-
-def _short(text: Any) -> str | None:
-    if not isinstance(text, str) or not text or len(text.encode("utf-8", "surrogatepass")) > LONGEST:
-        return None
-    return text if text.isprintable() else None
+        return line(request)
+    asked = next((glimpse.user for glimpse in model_calls if glimpse.user), "")
+    return asked or line(" ".join(str(word) for word in run.get("argv", ())))
 
 
 def _agent_of(run: dict[str, Any]) -> str:
     """`agt_` and 16 hex of the entry point's digest (contract, `agentId`), or of its name where no file was seen."""
-    given = _short(run.get("agent"))
+    given = short(run.get("agent"))
     if given:
         return given
     files = run.get("files") or {}
@@ -174,12 +158,11 @@ def _failure(log: EffectLog, number: int, ended: dict[str, Any] | None) -> str |
     return None
 
 
-def _stop(log: EffectLog, number: int, model_calls: list[Effect]) -> str | None:
+def _stop(log: EffectLog, number: int, model_calls: list[Glimpse]) -> str | None:
     said = [fact.said for fact in log.of(fr.OUTPUT) if fact.decision == number]
     if said:
         return str(said[-1]["stopReason"])
-    answer = answer_of(model_calls[-1]) if model_calls else None
-    return answer.stop_reason if answer is not None else None
+    return model_calls[-1].stop_reason if model_calls else None
 
 
 def _effect(effect: Effect) -> dict[str, Any]:
@@ -188,18 +171,4 @@ def _effect(effect: Effect) -> dict[str, Any]:
         said["parent"] = effect.parent
     if effect.status:
         said["status"] = effect.status
-    return said
-
-
-def _model_call(effect: Effect) -> dict[str, Any]:
-    request, answer = request_of(effect), answer_of(effect)
-    place = urlsplit(effect.url)
-    said: dict[str, Any] = {"endpoint": _short(f"{place.scheme}://{place.hostname or ''}") or "unavailable"}
-    model = _short(request.model) if request is not None else None
-    if model:
-        said["model"] = model
-    if answer is not None and answer.usage:
-        said["usage"] = {
-            name: value for name, value in answer.usage.items() if type(value) is int and abs(value) < 1 << 53
-        }  # fmt: skip
     return said

@@ -16,9 +16,11 @@ from tachograph.errors import DamagedStore
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.model.identity import is_id, mint, minted_at_ms
-from tachograph.store.spool import HEADER_SIZE, Reading, is_live, read_spool
+from tachograph.store.spool import HEADER_SIZE, is_live
+from tachograph.store.spool_reading import KEPT, Reading, read_spool
 
 SPOOL, MARKER = ".spool", ".bypassed"
+_SMALL = 1 << 20  # bytes: a file that is read at once, however many there are
 
 
 @dataclass
@@ -76,13 +78,16 @@ def apart(run: Run, files: Sequence[str]) -> Run:
 def read_run(run: Run, *, private: bytes, growing: bool = False) -> Spooled:
     """Read every file of a run with intake's private key. `growing`: its processes may be writing right now."""
     readings, unreadable, read, empty = [], [], [], []
+    left = KEPT
     for path in run.files:
-        if os.path.getsize(path) < HEADER_SIZE:
+        size = os.path.getsize(path)
+        if size < HEADER_SIZE:
             empty.append(path)  # its process was killed before it wrote anything, or makes it just now
             continue
         try:
-            readings.append(read_spool(path, private=private, growing=growing))
+            readings.append(read_spool(path, private=private, growing=growing, keep=max(left, _SMALL)))
             read.append(path)
+            left -= size if size <= left else 0
         except DamagedStore as fault:
             unreadable.append(str(fault))
     return Spooled(readings, unreadable, read, empty)

@@ -262,7 +262,7 @@ class _Opened:
             self._journal.find(row.run)
         except NotFound:  # the run goes on: what belongs to it alone is in the spool
             known = early.progress(self._rows(row), self._journal)
-            logs.append(early.own_log(self._spool, row.run, private=self._keyring.intake, known=known))
+            logs.extend(early.own_log(self._spool, row.run, private=self._keyring.intake, known=known))
             state = "running"
         return Captured(row.decision, row.run, self._number(row, logs), logs, state=state)
 

@@ -27,6 +27,7 @@ from tachograph.store.sealed import Sealed, write_sealed
 from tachograph.store.segment_file import OPEN, SEALED, SEGMENT_ID, Identity, read_identity
 
 SUFFIX = ".seg"
+_PER_WRITER = 1 << 20  # bytes of memory that writing a segment takes, whatever is added to it
 
 
 class Place(NamedTuple):
@@ -69,6 +70,9 @@ class ContentStore:
         self._disk = disk
         self._writers: OrderedDict[bytes, Growing] = OrderedDict()
         self._full: list[Growing] = []
+        self._filled: list[str] = []  # closed, and to be sealed
+        self.waiting = 0
+        """Roughly how many bytes of memory it takes to commit what was appended since the last commit."""
         self._held: OrderedDict[str, _Held] = OrderedDict()
         self._latest: dict[bytes, bytes] | None = None
         self._new_files = False
@@ -88,6 +92,7 @@ class ContentStore:
         if writer is None or writer.is_full(self._segment_bytes):
             writer = self._writer(domain)
         self._writers.move_to_end(domain)
+        self.waiting += len(log) + (0 if writer.dirty else _PER_WRITER)
         number = writer.add(log, cuts)
         return Place(_id(writer), number)
 
@@ -109,17 +114,22 @@ class ContentStore:
         except OSError:
             self.close()
             raise
+        self.waiting = 0
+        for writer in list(self._full):
+            self._filled.append(_id(writer))
+            self._drop(writer)
         self._evict()
 
     def discard(self) -> None:
         """Drop what was appended since the last commit."""
         for writer in [writer for writer in (*self._full, *self._writers.values()) if writer.dirty]:
             self._drop(writer)
+        self.waiting = 0
 
     def full_segments(self) -> list[str]:
-        """Return the segments open for writing that take no more: to be sealed after a commit."""
+        """Return the segments written to here that take no more: to be sealed after a commit."""
         writers = (*self._full, *self._writers.values())
-        return [_id(writer) for writer in writers if writer.is_full(self._segment_bytes)]
+        return self._filled + [_id(writer) for writer in writers if writer.is_full(self._segment_bytes)]
 
     def seal(self, segment: str) -> None:
         """Write an open segment anew, compressed harder, and put it in its own place. Sealed already: nothing to do.
@@ -131,6 +141,8 @@ class ContentStore:
             if writer.dirty:
                 raise ValueError(f"segment {segment} holds logs that were not committed")
             self._drop(writer)
+        if segment in self._filled:
+            self._filled.remove(segment)
         path = self.path(segment)
         data = read_file(path)
         identity, key = self._identity(segment, data)
@@ -232,6 +244,8 @@ class ContentStore:
             if total <= self._write_bytes:
                 break
             total -= writer.memory
+            if writer.is_full(self._segment_bytes):
+                self._filled.append(_id(writer))
             self._drop(writer)
 
     # --- reading ------------------------------------------------------------------------------------------------------

@@ -25,7 +25,6 @@ from _thread import RLock
 from os import write
 from struct import Struct
 
-from tachograph.errors import DamagedStore
 from tachograph.store import sealedbox
 from tachograph.store.disk import DISK, Disk
 
@@ -38,7 +37,6 @@ HEADER_SIZE = len(MAGIC) + 16
 _LENGTH = Struct("<I")
 _NONCE = Struct("<QI")
 TAG_SIZE = 16
-_MOST_SEARCHES = 8  # for the record behind a damaged length: each goes through the rest of the file
 LARGEST = 1 << 31  # AES-GCM's one-shot calls take less than 2^31 bytes
 _LARGE = 1 << 14  # bytes of a part: below it, memory comes from what the allocator holds anyway
 _KEPT = 1 << 20  # bytes: the largest buffer that stays; a larger frame gets memory of its own for as long as it takes
@@ -200,22 +198,6 @@ def _is_the_programs(fault: BaseException) -> bool:
     return not isinstance(fault, Exception) or (place is not None and place.tb_frame.f_globals is not globals())
 
 
-class Reading:
-    """What could be read of a spool file: the frames in order, and the damage, in words, if there is any."""
-
-    __slots__ = ("damage", "file_id", "frames", "gap", "numbers")
-
-    def __init__(
-        self, file_id: bytes, frames: list[bytes], damage: list[str], *, gap: bool, numbers: list[int] | None = None
-    ) -> None:  # fmt: skip
-        """`numbers` are the places of these frames among the file's records, where some of them could not be read."""
-        self.file_id = file_id
-        self.frames = frames
-        self.damage = damage
-        self.gap = gap
-        self.numbers = list(range(len(frames))) if numbers is None else numbers
-
-
 def first_gap(folder: str, run_id: str) -> str | None:
     """Return the first of a run's spool files on which a write failed (its path), None for none.
 
@@ -244,79 +226,6 @@ def is_live(path: str) -> bool:
     return False
 
 
-def read_spool(path: str, *, private: bytes, growing: bool = False) -> Reading:
-    """Decrypt a spool file with intake's private key.
-
-    A torn tail is left out and named; a record that does not decrypt is left out and named, and the rest loads. In a
-    file that is `growing`, a record that is not whole at the end is just being written, and no damage.
-    Raises DamagedStore when the header or the key cannot be used at all.
-    """
-    with open(path, "rb") as file:
-        data = file.read()
-    if data[: len(MAGIC)] != MAGIC or len(data) < HEADER_SIZE:
-        raise DamagedStore(f"{path}: not a spool file, or its header is damaged")
-    file_id = data[len(MAGIC) : HEADER_SIZE]
-    blob, gap = _key_of(path)
-    try:
-        decrypt = sealedbox.cipher(sealedbox.unwrap(blob, file_id=file_id, private=private)).decrypt
-    except DamagedStore as fault:
-        raise DamagedStore(f"{path}: {fault}") from fault
-    name, frames, damage, numbers = os.path.basename(path), [], [], []
-    at, number, end, searches = HEADER_SIZE, 0, len(data), _MOST_SEARCHES
-    while at < end:
-        after, frame = _record(data, at, number, decrypt)
-        if frame is not None:
-            frames.append(frame)
-            numbers.append(number)
-        else:
-            if searches and _record(data, after or end, number + 1, decrypt)[1] is None:
-                searches -= 1
-                after = _found(data, at, number + 1, decrypt) or (after if _is_chain(data, after) else 0)
-            if after:
-                damage.append(f"{name}: record {number} at byte {at} was changed: left out")
-            else:
-                if not growing:
-                    damage.append(f"{name}: record {number} at byte {at} is cut off: {end - at} bytes left out")
-                break
-        at, number = after, number + 1
-    return Reading(file_id, frames, damage, gap=gap, numbers=numbers)
-
-
-def _record(data: bytes, at: int, number: int, decrypt: Callable[..., bytes]) -> tuple[int, bytes | None]:
-    """Return where the record at `at` ends (0 if it does not fit), and its frame if it is record `number`."""
-    if at + 4 > len(data):
-        return 0, None
-    start = at + 4
-    after = start + int(_LENGTH.unpack_from(data, at)[0])
-    if after > len(data) or after - start < TAG_SIZE:
-        return 0, None
-    try:
-        return after, decrypt(_NONCE.pack(number, 0), data[start:after], data[:HEADER_SIZE])
-    except Exception:  # noqa: BLE001 - InvalidTag: whatever it was, it is not what was written
-        return after, None
-
-
-def _found(data: bytes, at: int, number: int, decrypt: Callable[..., bytes]) -> int:
-    """Return where record `number` begins behind a damaged one at `at` whose length leads astray; 0 if nowhere."""
-    start = at + 4 + TAG_SIZE
-    while (start := data.find(b"\0", start + 3) - 3) >= 0:  # the highest byte of each length below 16 MiB
-        if _is_chain(data, start) and _record(data, start, number, decrypt)[1] is not None:
-            return start
-        start += 1
-    return 0
-
-
-def _is_chain(data: bytes, at: int) -> bool:
-    """Say whether lengths stand here that lead from one to the next: three of them, or up to the file's end."""
-    for _ in range(3):
-        if at == len(data):
-            return True
-        if at + 4 + TAG_SIZE > len(data):
-            return False
-        at += 4 + int(_LENGTH.unpack_from(data, at)[0])
-    return at <= len(data)
-
-
 def destroy(path: str, *, disk: Disk = DISK) -> None:
     """Destroy a spool file that has been sealed: its key first, then the file (capture-v1 rule 5 (g))."""
     for key in (path[:-6] + ".key", path[:-6] + ".gap.key"):
@@ -331,16 +240,6 @@ def destroy(path: str, *, disk: Disk = DISK) -> None:
             os.close(fd)
         disk.remove(key)
     disk.remove(path)
-
-
-def _key_of(path: str) -> tuple[bytes, bool]:
-    for suffix, gap in ((".key", False), (".gap.key", True)):
-        try:
-            with open(path[:-6] + suffix, "rb") as file:
-                return file.read(), gap
-        except FileNotFoundError:
-            continue
-    raise DamagedStore(f"{path}: its key file is gone, so it cannot be read by anyone")
 
 
 def _above_standard_streams(fd: int) -> int:
