@@ -43,7 +43,7 @@ DRAWS_WAIT = 512  # draws kept in memory at most: they ride in the next frame, a
 class Recording:
     """One effect under way. The first `end` or `exited` counts."""
 
-    __slots__ = ("_decision", "_effect", "_ended", "_parent", "_path", "_recorder", "_signalled", "_taker")
+    __slots__ = ("_decision", "_effect", "_ended", "_parent", "_path", "_polls", "_recorder", "_signalled", "_taker")
 
     def __init__(self, recorder: Recorder, effect: int, path: int, decision: int, parent: int) -> None:
         self._recorder = recorder
@@ -52,7 +52,7 @@ class Recording:
         self._decision = decision
         self._parent = parent
         self._ended = False
-        self._signalled = 0
+        self._signalled = self._polls = 0
         self._taker: HeadTaker | None = None
 
     @property
@@ -128,11 +128,19 @@ class Recording:
         """The program is about to send a signal to the one that it started: it does not end by itself any more."""
         self._signalled = 1
 
+    def polled(self) -> None:
+        """The program asked whether the one that it started has ended, and it has not."""
+        self._polls += 1
+
     def exited(self, status: int) -> None:
-        """Keep the status with which a started program ended, and whether a signal had been sent to it."""
+        """Keep how a started program ended: its status, whether a signal had been sent to it, how often it was polled.
+
+        That is how often it was found running; 0 is left out.
+        """
         if not self._ended:
             self._ended = True
-            self._write(fr.EXITED, fr.fields(b"%d" % status), self._signalled)
+            polls = (b"%d" % self._polls,) if self._polls else ()
+            self._write(fr.EXITED, fr.fields(b"%d" % status, *polls), self._signalled)
 
 
 class Recorder:

@@ -256,7 +256,8 @@ def _child(effect: Effect, frame: fr.Frame) -> None:
 
 
 def _exited(effect: Effect, frame: fr.Frame) -> None:
-    effect.exit_status = int(fr.unpack_fields(frame.payload)[0][0])
+    status, *polls = fr.unpack_fields(frame.payload)[0]
+    effect.exit_status, effect.polls = int(status), int(polls[0]) if polls else 0
     effect.ended = "cut_off" if frame.flags & 1 else "exited"  # ended by a signal that the program had sent
     effect.arrivals.append(Arrival(END, frame.at_ns))
 

@@ -19,7 +19,10 @@ HEAD, CHUNK, WIRE, MOVE, END = "head", "chunk", "wire", "move", "end"
 OPEN_AT_END = "open_at_end"
 """How an effect ended of which no end was recorded."""
 
-_SLEEPS = {"time.sleep": "slept {}", "timer": "timer of {} fired"}
+_SLEEPS = {
+    "time.sleep": "slept {}", "timer": "timer of {} fired", "program": "a program's time-out of {} ran out",
+    "program closed": "a program's time-out of {} ran out",
+}  # fmt: skip
 
 WIRE_LIBRARIES = frozenset(("http.client", "aiohttp"))
 """Clients that are watched at the socket; the others hand over a parsed head and a body without framing."""
@@ -75,6 +78,7 @@ class Effect:
         "parent",
         "path",
         "pieces",
+        "polls",
         "reason",
         "response_headers",
         "response_tags",
@@ -121,6 +125,7 @@ class Effect:
         self.exit_status: int | None = None
         self.child_pid = 0
         self.child_path = ""
+        self.polls = 0  # how often its parent asked whether it had ended, and it had not
         # a sleep, a wait that ran out of time, a timer that fired (`name` says which): how long, where, the nth there;
         # one that is known by its end alone was asked for `lasted_ns` before its place in the order
         self.seconds = 0.0

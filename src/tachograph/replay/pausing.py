@@ -205,6 +205,16 @@ class Lapse:
         self._loop: Any = None
         self._fire: Callable[[], None] | None = None
 
+    @property
+    def seconds(self) -> float:
+        """What was asked for in the recording."""
+        return self._effect.seconds
+
+    @property
+    def at_ns(self) -> int:
+        """When it ran out, in nanoseconds since the run began."""
+        return self._effect.at_ns
+
     def wait(self, gate: Any) -> bool:
         """Block until its turn (True), or until somebody else opens the gate (False)."""
         if gate is None:

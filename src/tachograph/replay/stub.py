@@ -24,12 +24,13 @@ class StubOf:
     """A started program as recorded, for the subprocess seam; what it is fed must be what the recorded one was fed."""
 
     __slots__ = (
-        "_effect", "_fed", "_playback", "again", "path", "recorded", "refusal", "status", "stderr", "stdout",
+        "_effect", "_fed", "_playback", "_polls", "again", "path", "recorded", "refusal", "status", "stderr", "stdout",
         "until_signalled",
     )  # fmt: skip
 
     def __init__(self, playback: Playback, effect: Effect, refusal: BaseException | None) -> None:
         self._playback, self._effect, self._fed = playback, effect, b""
+        self._polls = 0
         self.recorded, self.again, self.path = True, False, ""
         self.stdout, self.stderr = effect.output(1), effect.output(2)
         self.status = effect.exit_status or 0
@@ -59,6 +60,22 @@ class StubOf:
 
     def exited(self, status: int) -> None:
         """How it ends is known."""
+
+    def polled(self) -> bool | None:
+        """Whether it was found running when its parent asked the nth time; None where the record does not say."""
+        effect = self._effect
+        if effect.exit_status is None:
+            return True  # its parent never saw it end
+        self._polls += 1
+        if self._polls <= effect.polls:
+            return True
+        return None if self.until_signalled else False
+
+    def due(self, lapse: port.Lapse) -> tuple[int, int, int]:
+        """Bytes of its input at most, of its stdout and of its stderr that had passed when that wait ran out."""
+        arrivals, until = self._effect.arrivals, lapse.at_ns
+        read = [sum(len(a.data) for a in arrivals if a.stream == stream and a.at_ns < until) for stream in (1, 2)]
+        return len(self._effect.body), read[0], read[1]
 
     def _difference(self) -> dict[str, str]:
         start = max(0, common_prefix(self._effect.body, self._fed) - _BEFORE)

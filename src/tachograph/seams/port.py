@@ -52,6 +52,9 @@ if TYPE_CHECKING:
         def signalled(self) -> None:
             """The program is about to send a signal to the one that it started."""
 
+        def polled(self) -> bool | None:
+            """The program asked whether it has ended, and it has not."""
+
         def exited(self, status: int) -> None:
             """A started program ended with this status, as `subprocess` counts it."""
 
@@ -108,6 +111,14 @@ if TYPE_CHECKING:
 
     class Lapse(Protocol):
         """A recorded wait that ended by its time-out, or a timer that fired: it ends when its turn has come."""
+
+        @property
+        def seconds(self) -> float:
+            """What was asked for in the recording."""
+
+        @property
+        def at_ns(self) -> int:
+            """When it ran out, in nanoseconds since the run began."""
 
         def wait(self, gate: Any) -> bool:
             """Block until its turn, or until somebody else opens `gate`, a locked lock; returns whether by its turn."""
@@ -273,6 +284,12 @@ if TYPE_CHECKING:
 
         def signalled(self) -> None:
             """The program sends it a signal."""
+
+        def polled(self) -> bool | None:
+            """The program asks whether it runs: True as often as it did, False where it had ended, None: not known."""
+
+        def due(self, lapse: Lapse) -> tuple[int, int, int]:
+            """Bytes that it had been fed, at most, and of its stdout and stderr that were read, by that time-out."""
 
         def exited(self, status: int) -> None:
             """The stub has ended."""

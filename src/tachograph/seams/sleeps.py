@@ -37,7 +37,8 @@ def skipped() -> float:
     return monotonic() + getattr(_skew, "seconds", 0.0)
 
 
-def _skip(seconds: float, began: float) -> None:
+def spared(seconds: float, began: float) -> None:
+    """Count a wait of so many seconds, begun then, as if this thread had waited that long."""
     _skew.seconds = getattr(_skew, "seconds", 0.0) + max(0.0, seconds - (monotonic() - began))
 
 
@@ -58,7 +59,7 @@ def _patch_sleep(module: ModuleType) -> None:
                 return original(seconds)
             began = monotonic()
             recorded.wait()
-            _skip(seconds, began)
+            spared(seconds, began)
             return None
         exchange = listener.sleep(SLEEP, float(seconds), place)
         try:
@@ -118,7 +119,7 @@ def _patch_threading(module: ModuleType) -> None:
                     self._waiters.remove(waiter)
                 except ValueError:  # notified while this thread took the lock again, too late as in a live run
                     pass
-                _skip(timeout, began)
+                spared(timeout, began)
         return not expired
 
     def join(self: Any, timeout: Any = None) -> Any:
@@ -135,7 +136,7 @@ def _patch_threading(module: ModuleType) -> None:
             lapse = listener.ask_lapse(task, JOIN, float(timeout), place, nth)
             if lapse is not None:
                 lapse.wait(None)
-                _skip(timeout, began)
+                spared(timeout, began)
                 return None
             original_join(self, timeout)
             if self.is_alive():

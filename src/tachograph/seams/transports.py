@@ -17,6 +17,7 @@ from tachograph.seams import (
     httpx_transport,
     listeners,
     processes,
+    program_waits,
     sleeps,
     subprocesses,
     timers,
@@ -29,7 +30,7 @@ SEAMS = {
     "aiohttp": "aiohttp's client, below its parser: what is written to a connection and comes from it",
     "subprocess": "subprocess.Popen, asyncio's subprocess transport, os.system; Python children, however started",
     "socket": "what the program itself listens at (socket.socket, asyncio, uvloop): calls to it stay inside the run",
-    "sleeps": "time.sleep; waits of threads that ran out of time; timers of asyncio and uvloop",
+    "sleeps": "time.sleep; waits of threads and for programs that ran out of time; timers of asyncio and uvloop",
 }
 
 _installed = False
@@ -50,6 +51,7 @@ def install() -> None:
     draws.install()
     listeners.install()
     sleeps.install()
+    program_waits.install()
     timers.install()
     grpc_channels.install()
     bypasses.install()
