@@ -123,15 +123,35 @@ def test_a_function_that_is_not_there_any_more_is_no_replay_of_it(tmp_path: Path
     assert len(answer["unconsumed"]) == 3
 
 
+def ahead(port: int) -> list[str]:
+    """Ask twice in one breath, so that neither request can be told from the other's handling."""
+    asking = b"POST /raw HTTP/1.1\r\nHost: here\r\nContent-Length: 4\r\n\r\nbyte"
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        client.sendall(2 * asking)
+        got = ""
+        while got.count("\r\n\r\n4") < 2:
+            got += client.recv(4096).decode()
+    return [got]
+
+
 def test_a_decision_that_cannot_be_called_again_says_why(tmp_path: Path) -> None:
+    with ScriptedServer(echo) as model:
+        recorded = served(tmp_path, model, "threads", ask=ahead)
+    for row in rows(recorded):
+        ran = tacho(recorded.world, "replay", row["decisionId"], "--alone", "--json")
+        assert ran.exit_code == 3
+        said = ran.json()["error"]
+        assert said["reason"] == "no_entry_point"
+        assert "its argument 0 (bytes) is no JSON value; nor can its inbound request be sent again" in said["message"]
+
+
+def test_a_decision_that_cannot_be_called_again_is_entered_by_its_inbound_request(tmp_path: Path) -> None:
     with ScriptedServer(echo) as model:
         recorded = served(tmp_path, model, "threads", ask=lambda port: over_http(port, "/raw"))
     (row,) = rows(recorded)
-    ran = tacho(recorded.world, "replay", row["decisionId"], "--alone", "--json")
-    assert ran.exit_code == 3
-    said = ran.json()["error"]
-    assert said["reason"] == "no_entry_point"
-    assert "its argument 0 (bytes) is no JSON value" in said["message"]
+    answer = replayed(recorded, row["decisionId"])
+    assert (answer["equivalent"], answer["divergences"]) == (True, []), answer
+    assert "sent the recorded request POST /raw" in " ".join(answer["notes"])
 
 
 def test_of_a_program_that_ended_by_itself_one_decision_replays_alone_where_that_is_asked_for(tmp_path: Path) -> None:

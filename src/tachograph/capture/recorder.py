@@ -17,6 +17,7 @@ from itertools import count
 from time import monotonic_ns, time_ns
 
 from tachograph.capture.facts import own_files, store_of
+from tachograph.capture.inbound import Connection, list_of
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.formats.credentials import redact_headers, redact_url
@@ -174,7 +175,7 @@ class Recorder:
 
     def _begin(self) -> None:
         self._pid = os.getpid()
-        self._finished, self._adopted = False, {}
+        self._finished, self._adopted, self._serving_ns = False, {}, 0
         # Numbers of effects and decisions go on after a fork: what was inherited must not pass for one's own.
         self.inherited = next(self._effects)
         self._paths, self._owner = count(1), object()
@@ -345,11 +346,33 @@ class Recorder:
     def installed(self) -> None:
         """Recording runs already."""
 
+    def listens(self, sock: Any) -> None:
+        """The program listens there: what comes in is seen where it is accepted."""
+
+    def settle(self) -> None:
+        """Write the draws that wait for a frame: what is drawn from here on belongs to something else."""
+        if self._draws:
+            self.write(fr.DRAWS, b"", 0, 0, 0, 0, 0)
+
+    def accepted(self, listening: Any, address: Any) -> tuple[Connection, Any]:
+        """A connection came in; what passes over it is followed."""
+        if not self._serving_ns:
+            self.settle()
+            self._serving_ns = monotonic_ns()
+        facts = {"listener": list_of(listening.getsockname()), "peer": list_of(address)}
+        connection = Connection(self, self._serving_ns, facts)
+        # A loop starts a task for it right here; who waits for connections in a thread may do other things in between.
+        context.inbound.set(connection if listening.gettimeout() == 0 else None)
+        return connection, address
+
     def open(self, facts: dict[str, Any]) -> tuple[int, str]:
         """A decision opens; returns its number in this process and its id."""
         number, path = next(self._decisions), self._number(context.here())
         minted = mint("dec", at_ms=time_ns() // 1_000_000, chance=self._entropy(10))
         self.write(fr.OPEN, values.encode({**facts, "id": minted}), 0, number, 0, path, context.decision.get())
+        request = context.inbound.get()
+        if request is not None:
+            request.opened(number, path)
         return number, minted
 
     def tell(self, kind: int, decision: int, facts: dict[str, Any]) -> None:

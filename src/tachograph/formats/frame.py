@@ -36,6 +36,8 @@ CALL, BODY, SENT, HEAD, CHUNK, END, WIRE, MOVE = 16, 17, 18, 19, 20, 21, 22, 23
 FILE_BEFORE, FILE_AFTER, FILE_PART, FILES_READ = 24, 25, 26, 27
 # Effects and facts that the program declares:
 ENTER, LEAVE, OPEN, CLOSE, OUTPUT, CONFIGURE, FAIL, OBSERVE = 32, 33, 34, 35, 36, 37, 38, 39
+# The request in which a decision opened, as it came in, and what the program sent in reply:
+INBOUND, REPLY = 40, 41
 # A program that was started:
 SPAWN, EXITED, STARTED, ADOPTED = 48, 49, 50, 51
 # A sleep, a wait that ran out of time or a timer that fired; in a report, one that was asked for otherwise:
@@ -50,7 +52,8 @@ NAMES = {
     DRAWS: "draws", ABOUT: "about", CALL: "call", BODY: "body", SENT: "sent", HEAD: "head", CHUNK: "chunk",
     END: "end", WIRE: "wire", MOVE: "move", FILE_BEFORE: "file_before", FILE_AFTER: "file_after",
     FILE_PART: "file_part", FILES_READ: "files_read", ENTER: "enter", LEAVE: "leave", OPEN: "open", CLOSE: "close",
-    OUTPUT: "output", CONFIGURE: "configure", FAIL: "fail", OBSERVE: "observe", SPAWN: "spawn", EXITED: "exited",
+    OUTPUT: "output", CONFIGURE: "configure", FAIL: "fail", OBSERVE: "observe", INBOUND: "inbound", REPLY: "reply",
+    SPAWN: "spawn", EXITED: "exited",
     STARTED: "started", ADOPTED: "adopted", ANSWERED: "answered", SLEEP: "sleep", LAPSED: "lapsed", SLEPT: "slept",
     READY: "ready",
     SERVED: "served", MISS: "miss", ATTEMPT: "attempt", DRIFT: "drift", UNORDERED: "unordered", SPENT: "spent",

@@ -120,6 +120,11 @@ class Deframer:
         self._left, self._chunked, self._bodiless = -1, False, bodiless
         self.complete = self.final = False
 
+    @property
+    def until_closed(self) -> bool:
+        """Whether the answer's body ends where its connection does."""
+        return self.final and not self._chunked and self._left < 0
+
     def feed(self, data: bytes) -> bytes:
         """Return what of the body stands in the next bytes of the wire."""
         if self._state == "head":

@@ -12,6 +12,8 @@ Nothing is kept but the beginning of a head that is not whole yet. Standard libr
 
 from __future__ import annotations
 
+from tachograph.formats.credentials import placeholder_like, redact_headers, redact_url
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Headers = list[tuple[bytes, bytes]]
@@ -45,12 +47,13 @@ class Begun:
 class Piece:
     """What one piece of the stream brought: a request that begins, some of its body, whether it is whole now."""
 
-    __slots__ = ("begun", "body", "whole")
+    __slots__ = ("begun", "body", "left", "whole")
 
-    def __init__(self, begun: Begun | None, body: bytes, whole: bool) -> None:
+    def __init__(self, begun: Begun | None, body: bytes, whole: bool, left: int = 0) -> None:
         self.begun = begun
         self.body = body
         self.whole = whole
+        self.left = left  # how many of the bytes that were fed stand behind this piece
 
 
 class Sending:
@@ -80,7 +83,7 @@ class Sending:
             if begun is not None and whole:
                 begun.body = body
                 body = b""
-            found.append(Piece(begun, body, whole))
+            found.append(Piece(begun, body, whole, len(data)))
         return found
 
     def _head(self, data: bytes) -> tuple[Begun | None, bytes]:
@@ -172,3 +175,28 @@ def read_request_head(data: bytes) -> Begun | None:
         if colon:
             headers.append((name, value.strip(b" \t")))
     return Begun(words[0].decode("latin-1"), b" ".join(words[1:-1]).decode("latin-1"), headers)
+
+
+def redact_request_head(head: bytes) -> tuple[bytes, Headers]:
+    """Return a request's head with each credential replaced where it stands, and the (name, value) pairs taken out.
+
+    No byte moves. A header that goes on in another line goes on as a placeholder too (RFC 9112, section 5.2).
+    """
+    first, *lines = head.split(b"\r\n")
+    method, space, rest = first.partition(b" ")
+    target, gap, version = rest.rpartition(b" ")
+    shown, secrets = redact_url(target.decode("latin-1"))
+    removed: Headers = [(name.encode("latin-1"), value.encode("utf-8", "surrogateescape")) for name, value in secrets]
+    kept = [method + space + shown.encode("latin-1") + gap + version]
+    hot = False
+    for line in lines:
+        if line[:1] in (b" ", b"\t"):
+            kept.append(placeholder_like(line) if hot else line)
+            continue
+        name, colon, value = line.partition(b":")
+        plain = value.strip(b" \t")
+        stands, taken = redact_headers([(name, plain)]) if plain else ([], [])
+        hot = bool(taken)
+        removed += taken
+        kept.append(name + colon + value.replace(plain, stands[0][1], 1) if hot else line)
+    return b"\r\n".join(kept), removed

@@ -13,8 +13,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from hmac import digest
 
+from tachograph.formats import frame as fr
 from tachograph.formats.credentials import classes_of, redact_headers, redact_url
-from tachograph.formats.effect_log import EffectLog
+from tachograph.formats.effect_log import EffectLog, read_tags
 
 _WORDS = re.compile(rb"[A-Za-z0-9_\-.~+/=:]{8,}")
 _BORDERS = re.compile(rb"[=:/+~.]")
@@ -38,8 +39,11 @@ class Credentials:
 
     @classmethod
     def of(cls, log: EffectLog, *, tag_key: bytes) -> Credentials:
-        """Look for those that were taken out of a run's requests and answers."""
-        tags = (tag for effect in log.effects for _, tag in (*effect.tags, *effect.response_tags))
+        """Look for those that were taken out of a run's requests and answers, those that came in too."""
+        tags = [tag for effect in log.effects for _, tag in (*effect.tags, *effect.response_tags)]
+        for fact in log.of(fr.INBOUND):
+            if fact.flags:
+                tags += [tag for _, tag in read_tags(fact.said.get("tags", b""))]
         return cls(tags, tag_key=tag_key, shapes=_placeholders(log))
 
     def replace(self, data: bytes, replacement: Callable[[bytes, bytes], bytes]) -> bytes:

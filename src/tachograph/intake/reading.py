@@ -14,6 +14,7 @@ from tachograph.comparison.leaves import as_json
 from tachograph.formats import frame as fr
 from tachograph.formats.effect_log import EffectLog, read_effect_log
 from tachograph.formats.value_view import view
+from tachograph.formats.wire_request import read_request_head
 from tachograph.intake.readings import answer_of, request_of
 from tachograph.intake.skeleton import coverage, gone_past, is_watched
 from tachograph.model.effect import Effect
@@ -73,6 +74,21 @@ class Captured:
         if self.number == 0 and seen and not any(request_of(effect) for effect in self.effects):
             return self.log.streams[1].decode("utf-8", "backslashreplace")
         return None
+
+
+def inbound_of(log: EffectLog, number: int) -> dict[str, str] | None:
+    """Return method and target of the request in whose handling a decision opened; `why` it is not to be sent again.
+
+    None where no request is known.
+    """
+    facts = [fact for fact in log.of(fr.INBOUND) if fact.decision == number]
+    if not facts:
+        return None
+    why = next((str(fact.said["why"]) for fact in facts if fact.flags and "why" in fact.said), None)
+    head = b"".join(fact.payload for fact in facts if not fact.flags).partition(b"\r\n\r\n")[0]
+    begun = read_request_head(head)
+    said = {} if begun is None else {"method": begun.method, "target": begun.target}
+    return said if why is None else {**said, "why": why}
 
 
 def plainly(data: bytes) -> Any:

@@ -34,6 +34,10 @@ _SAYS: dict[int, dict[str, Any]] = {
     fr.FAIL: {},
     fr.OBSERVE: {"key": str, "value": object},
 }
+_REQUEST: dict[str, Any] = {
+    "listener": (list, str, bytes), "peer": (list, str, bytes), "since": int, "serving": int, "path": str,
+    "children": dict, "opened": dict, "tags": bytes, "answered": bool,
+}  # fmt: skip
 _BY_TACHO_RUN: dict[str, Any] = {"exitCode": int, "signal": (int, type(None))}
 
 
@@ -58,11 +62,20 @@ def sift(data: bytes) -> fr.Frame:
         read_state(frame.payload)
     elif kind == fr.FILE_PART:
         fr.unpack_fields(frame.payload)
+    elif kind == fr.INBOUND and frame.flags == 1:
+        _inbound(values.decode(frame.payload))
     elif kind == fr.PATH:
         _text(frame.payload)
     elif kind == fr.SITE and len(fr.unpack_fields(frame.payload)[0]) != 4:
         raise FormatError("a site frame does not have four parts")
     return frame
+
+
+def _inbound(said: Any) -> None:
+    """What is said of a request that came in: why it cannot be sent again, or how."""
+    wanted = {"why": str} if isinstance(said, dict) and "why" in said else _REQUEST
+    if not isinstance(said, dict) or not all(isinstance(said.get(name), of) for name, of in wanted.items()):
+        raise FormatError("an inbound frame does not say how its request came")
 
 
 def _text(payload: bytes) -> None:

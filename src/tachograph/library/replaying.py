@@ -19,8 +19,9 @@ from tachograph.replay.confinement.watching import NAMESPACES
 from tachograph.replay.engine import run_again
 from tachograph.replay.layout import lay_out
 from tachograph.replay.lending import StoodIn, lend, stand_in
-from tachograph.replay.plan import Refusal, call_alone, make_plan, temp_folders
+from tachograph.replay.plan import Refusal, call_alone, make_plan, send_alone, temp_folders
 from tachograph.replay.report import judge
+from tachograph.replay.requested import Inbound, inbound_in, requested
 from tachograph.replay.startstate import (
     StartState,
     moved,
@@ -45,19 +46,23 @@ def replay_run(
 ) -> ReplayAnswer:  # fmt: skip
     """Replay the run of a decision, or the decision alone. Raises Refused with the plan's reason, Unwatched.
 
-    Alone (its agent function is called again) where that is asked for with `by_itself`, and where the run did not end
-    by itself: a server that was stopped would serve for ever.
+    Alone (its agent function is called again, or the program is started and sent its inbound request) where that is
+    asked for with `by_itself`, and where the run did not end by itself: a server that was stopped would serve for ever.
     """
     lent = lend(captured.log, environ=environ, tag_key=tag_key)
     stood_in = stand_in(captured.logs, lent, tag_key=tag_key)
     log = captured.log if not lent.stand_ins else read_effect_log(stood_in.logs)
     entry = _entry(captured, stood_in.logs, by_itself=by_itself) if command is None else None
+    known: set[str] = set()
     if entry is not None:
-        stood_in = StoodIn([alone(stood_in.logs, entry.number)], stood_in.pairs)
+        if isinstance(entry, Inbound):  # what the server writes for itself, a log for one, it wrote in the run too
+            known = start_state(log, cwd=cwd).known
+        take = requested if isinstance(entry, Inbound) else alone
+        stood_in = StoodIn([take(stood_in.logs, entry.number)], stood_in.pairs)
         log = read_effect_log(stood_in.logs)
     plan = make_plan(log, lent=lent, cwd=cwd, command=command)
     if entry is not None and not isinstance(plan, Refusal):
-        plan = call_alone(plan, entry, log)
+        plan = send_alone(plan, entry) if isinstance(entry, Inbound) else call_alone(plan, entry, log)
     if isinstance(plan, Refusal):
         raise Refused(plan.message, reason=plan.reason)
     if not os.path.isdir(plan.cwd):
@@ -95,18 +100,26 @@ def replay_run(
         inputs_changed=changed,
         origin_state="damaged" if captured.damage else captured.state,
         decision=captured.number,
-        recorded_writes=start.known if watched else None,
+        recorded_writes=start.known | known if watched else None,
         files=written,
     )
 
 
-def _entry(captured: Captured, logs: list[bytes], *, by_itself: bool) -> Alone | None:
-    """Return how to call the decision's function, where it is to be replayed alone. Raises Refused where it cannot."""
+def _entry(captured: Captured, logs: list[bytes], *, by_itself: bool) -> Alone | Inbound | None:
+    """Return how to get into the decision, where it is to be replayed alone. Raises Refused where nothing can.
+
+    Its function called again comes first: that starts nothing else of the server.
+    """
     found = entry_in(logs, captured.number) if captured.number else None
     why = found.entry.get("why") if found is not None else "no function declared with @tachograph.agent opened it"
     if why is None and found is not None and (by_itself or not found.ended_by_itself):
         return found
+    request = inbound_in(logs, captured.number) if captured.number else None
+    if request is not None and not request.why and (by_itself or not request.ended_by_itself) and why is not None:
+        return request
     if by_itself:
+        if request is not None:
+            why = f"{why}; nor can its inbound request be sent again: {request.why}"
         raise Refused(
             f"{captured.decision_id} cannot be replayed alone: {why}; without --alone its whole program is run again",
             reason="no_entry_point",

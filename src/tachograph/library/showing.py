@@ -19,7 +19,7 @@ from tachograph.formats.answers.ls import DecisionRow
 from tachograph.formats.answers.parts import Unavailable
 from tachograph.formats.answers.show import ContextPart, EffectItem, GrepHit, ShowAnswer
 from tachograph.formats.effect_log import EffectLog
-from tachograph.intake.reading import Captured, plainly
+from tachograph.intake.reading import Captured, inbound_of, plainly
 from tachograph.intake.readings import answer_of, dialect_of, request_of
 from tachograph.model.effect import EXTERNAL, HTTP, RETRIEVAL, SUBPROCESS, TOOL, Effect
 
@@ -203,6 +203,9 @@ def _facts(log: EffectLog, number: int, mask: Mask) -> dict[str, Any]:
     opened = next((fact.said for fact in log.of(fr.OPEN) if fact.decision == number), {})
     kept = {name: run[name] for name in ("argv", "cwd", "hashSeed", "files") if name in run}
     said = {name: opened[name] for name in ("agent", "user", "session", "request") if opened.get(name) is not None}
+    request = inbound_of(log, number) if number else None
+    if request is not None:
+        said["inbound"] = request
     return json.loads(mask(json.dumps({**kept, **said}, default=repr, ensure_ascii=False)))  # type: ignore[no-any-return]
 
 

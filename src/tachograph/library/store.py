@@ -153,8 +153,8 @@ class Store:
     ) -> ReplayAnswer:  # fmt: skip
         """Run a decision's program again in a closed world and compare. Raises Refused, NotFound, DamagedStore.
 
-        `alone`: call only the `@agent` function that opened the decision, which is done anyway where the program did
-        not end by itself.
+        `alone`: call only the `@agent` function that opened the decision, or start the program and send it the inbound
+        request that led there; which is done anyway where the program did not end by itself.
         `confinement` other than `auto` leaves a part of the world open, to show what the others hold alone: `kernel`,
         `namespaces` or `landlock` without the guard inside Python, `python` with nothing else. UsageError for others.
         """

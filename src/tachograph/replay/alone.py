@@ -21,8 +21,6 @@ from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.seams.context import process_of
 
-_FACTS = (fr.ABOUT, fr.RUN, fr.PROCESS, fr.LENT)
-
 
 @dataclass(frozen=True)
 class Alone:
@@ -55,10 +53,14 @@ def entry_in(logs: list[bytes], number: int) -> Alone | None:
 def alone(logs: list[bytes], number: int) -> bytes:
     """Return the log of one decision as a run of its own. `number` must be that of a decision that was opened."""
     frames = sorted((frame for log in logs for frame in fr.read_log(log)), key=lambda frame: frame.at_ns)
-    return fr.write_log(_Selection(frames, number).frames())[0]
+    return fr.write_log(Selection(frames, number).frames())[0]
 
 
-class _Selection:
+class Selection:
+    """The frames of a run that belong to one decision, or to what comes before it."""
+
+    FACTS = (fr.ABOUT, fr.RUN, fr.PROCESS, fr.LENT)
+
     def __init__(self, frames: list[fr.Frame], number: int) -> None:
         self._all = frames
         self._inside = {number}
@@ -99,7 +101,7 @@ class _Selection:
         return [*head, *chosen]
 
     def _takes(self, frame: fr.Frame) -> bool:
-        if frame.decision in self._inside or frame.kind in _FACTS:
+        if frame.decision in self._inside or frame.kind in self.FACTS:
             return True
         if frame.decision or not frame.effect:
             return False

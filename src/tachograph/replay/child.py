@@ -115,6 +115,10 @@ def _start(settings: dict[str, str]) -> None:
     )
     atexit.register(playback.finish)
     context.decision.set(int(settings.get("DECISION") or 0))
+    if settings.get("INBOUND") and context.process() == context.ROOT == "0":
+        from tachograph.replay.driving import Drive  # here and not at the top: few replays send a request
+
+        playback.openings.drive = Drive(playback, int(settings["INBOUND"]), report)
     port.listen(playback)
 
 

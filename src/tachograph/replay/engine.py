@@ -56,7 +56,7 @@ class Outcome:
     def compared(self, change: Callable[[bytes], bytes]) -> Outcome:
         """Return the outcome with what the program wrote and said of its decisions as it is to be compared."""
         for frame in self.frames:
-            if frame.kind in (fr.OUTPUT, fr.CLOSE):
+            if frame.kind in (fr.OUTPUT, fr.CLOSE, fr.REPLY):
                 frame.payload = change(frame.payload)
         self.stdout, self.stderr = change(self.stdout), change(self.stderr)
         return self
@@ -185,7 +185,9 @@ def run_again(
         folders = (*temp_folders(plan), *([lent_folder] if lent_folder is not None else []))
         needed = tuple(map(os.path.realpath, (plan.cwd, *temp_folders(plan))))
         terminal = "terminal" in plan.kinds
-        world = World(Settings(ways, fd, terminal, doors.targets, folders, own_ports(log), lay_out, needed))
+        world = World(
+            Settings(ways, fd, terminal, doors.targets, folders, (*own_ports(log), *plan.ports), lay_out, needed)
+        )
         environment = {**plan.environment, "PYTHONHASHSEED": plan.hash_seed}
         began = monotonic()
         ending = supervisor.supervise(

@@ -19,7 +19,7 @@ from tachograph.intake.masking import Credentials, tag_of
 if TYPE_CHECKING:
     from tachograph.formats.effect_log import EffectLog
 
-SENT = (fr.CALL, fr.BODY, fr.STREAM, fr.ENTER, fr.OUTPUT, fr.CLOSE, fr.FILE_AFTER)
+SENT = (fr.CALL, fr.BODY, fr.STREAM, fr.ENTER, fr.OUTPUT, fr.CLOSE, fr.REPLY, fr.FILE_AFTER)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tachograph.formats.effect_log import EffectLog
     from tachograph.replay.alone import Alone
     from tachograph.replay.lending import Lent
+    from tachograph.replay.requested import Inbound
     from tachograph.supervision.supervisor import Kind
 
 BASIS = "sealed_program_rerun"
@@ -49,6 +50,8 @@ class Launch:
     boundaries: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    ports: tuple[int, ...] = ()
+    """Ports of its own that the program is connected to, beside those that it was given."""
 
 
 def make_plan(
@@ -99,6 +102,14 @@ def call_alone(launch: Launch, said: Alone, log: EffectLog) -> Launch:
         launch, argv=[process["executable"], "-m", ENTRY], stdin=b"", kinds=("null", "pipe", "pipe"),
         settings={"ALONE": str(said.number)},
         notes=[f"replayed alone: {said.name} was called again with its recorded arguments, not the whole program run"],
+    )  # fmt: skip
+
+
+def send_alone(launch: Launch, said: Inbound) -> Launch:
+    """Plan to start the program again and send it the decision's inbound request, over its own listener."""
+    return replace(
+        launch, settings={"INBOUND": str(said.number)}, ports=(said.port,) if said.port else (),
+        notes=[f"replayed alone: the program was started again and sent the recorded request {said.name}"],
     )  # fmt: skip
 
 

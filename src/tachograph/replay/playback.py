@@ -26,6 +26,7 @@ from tachograph.replay.children import ChildOf, Recorded
 from tachograph.replay.connecting import Connections
 from tachograph.replay.ledger import Ledger
 from tachograph.replay.near import nearest_declared
+from tachograph.replay.openings import Openings
 from tachograph.replay.ordering import Order
 from tachograph.replay.pausing import Lapse, Pause, Pauses
 from tachograph.replay.played import Declared, Played
@@ -89,7 +90,7 @@ class Playback:
             self._draws.setdefault((draw.path, draw.site), deque()).append(draw)
         self._sites: dict[tuple[int, int, int], tuple[tuple[str, ...], Any]] = {}
         self._drifted: dict[tuple[str, tuple[str, ...]], int] = {}
-        self._opened: dict[str, int] = {}
+        self.openings = Openings(log, report)
         self.spent_ns = 0
 
     # -- HTTP
@@ -377,17 +378,21 @@ class Playback:
 
     def open(self, facts: dict[str, Any]) -> tuple[int, str | None]:
         """A decision opens again: the nth on this path gets its recorded number and id."""
-        path = context.here().path
-        nth = self._opened[path] = self._opened.get(path, 0) + 1
-        recorded = [fact for fact in self._log.of(fr.OPEN) if fact.path == path]
-        again = recorded[nth - 1] if nth <= len(recorded) else None
-        number = again.decision if again is not None else 0
-        self._report(fr.OPEN, number, values.encode({**facts, "path": path, "nth": nth}))
-        return number, again.said["id"] if again is not None else None
+        return self.openings.open(facts)
 
     def tell(self, kind: int, decision: int, facts: dict[str, Any]) -> None:
         """What the program says of a decision, for the comparison."""
-        self._report(kind, decision, values.encode(facts))
+        self.openings.tell(kind, decision, facts)
+
+    def listens(self, sock: Any) -> None:
+        """The program listens there."""
+        if self.openings.drive is not None:
+            self.openings.drive.listens(sock)
+
+    def accepted(self, listening: Any, address: Any) -> tuple[Any, Any]:
+        """The program accepts a connection: that of the request that is sent again, or one of its own."""
+        drive = self.openings.drive
+        return (None, address) if drive is None else drive.accepted(listening, address)
 
     def note(self, what: str, detail: str) -> None:
         """Something would leave the closed world: reported, then refused."""

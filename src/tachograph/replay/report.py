@@ -26,6 +26,7 @@ from tachograph.formats.answers.replay import (
 from tachograph.model.effect import SLEEP
 from tachograph.replay.confinement.account import account, written_outside
 from tachograph.replay.plan import BASIS, temp_folders
+from tachograph.replay.replied import Replied, compare_replies
 from tachograph.replay.written import shown
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def judge(
     seen = {frame.effect for frame, _ in served}
     fewer = _slept_less(log, seen)
     unconsumed = [one for one in _unconsumed(log, seen | fewer) if one.effect in own]
+    reply = compare_replies(log, outcome.frames, decision) if "INBOUND" in plan.settings else Replied()
     found = [
         *_unread(outcome),
         *_slept_otherwise(outcome),
@@ -70,6 +72,7 @@ def judge(
         *_twice(served),
         *_ends(log, outcome),
         *_outputs(log, outcome),
+        *([_divergence(*reply.first)] if reply.first is not None else ()),
         *_files(files),
     ]
     mine, elsewhere = _own(found, own, decision)
@@ -85,6 +88,7 @@ def judge(
     if not ready:
         divergences.append(_divergence("/replay/started", "watched", "the program never started under watch"))
     notes += files.notes if files is not None else []
+    notes += [f"the answer was matched by meaning: {note}" for note in reply.notes]
     live = outcome.of(fr.LIVE)
     same = not (divergences or misses or attempts or unconsumed or live or outcome.ended_by)
     return ReplayAnswer(

@@ -7,7 +7,8 @@ to an executor, `0/p1` the first program it started, `0/w1` a worker that an exe
 recorder carries the place itself: through `create_task`, `Thread.start` and `ThreadPoolExecutor.submit`. The work's own
 contextvars are not touched.
 
-Also carried: the decision and the effect inside which the work runs (`decision`, `enclosing`).
+Also carried: the decision and the effect inside which the work runs (`decision`, `enclosing`), and the request that
+came in and is being handled (`inbound`).
 """
 
 from __future__ import annotations
@@ -46,12 +47,17 @@ class Place:
         """Return how many things of each kind were started here so far."""
         return {kind: int(repr(counter)[6:-1]) - 1 for kind, counter in self._children.items()}  # repr: `count(3)`
 
+    def resume(self, counted: dict[str, int]) -> None:
+        """Go on as if so many things of these kinds had been started here."""
+        self._children.update({kind: count(had + 1) for kind, had in counted.items()})
+
     def child(self, kind: str) -> Place:
         """Return the place of the next thing of that kind (a task, t thread, e pool item, p process) started here."""
         counter = self._children.get(kind)
         if counter is None:
             counter = self._children.setdefault(kind, count(1))
-        return Place(f"{self.path}/{kind}{next(counter)}")
+        path = f"{self.path}/{kind}{next(counter)}"
+        return Place(path, counted=_aimed.pop(path, None)) if _aimed else Place(path)
 
     def count(self, site: int) -> int:
         """Count one more wait that was asked for here at that call site; returns which one it is, from 1."""
@@ -62,10 +68,28 @@ class Place:
         return nth
 
 
+_aimed: dict[str, dict[str, int]] = {}
+
+
+def aim(path: str) -> None:
+    """Let what is started next from here on down stand on that path, where it lies below here."""
+    words = path.split("/")
+    for at in range(len(here().path.split("/")), len(words)):
+        above, word = "/".join(words[:at]), words[at]
+        counted = {word[0]: int(word[1:]) - 1}
+        if above == here().path:
+            here().resume(counted)
+        elif path.startswith(here().path + "/"):
+            _aimed[above] = counted
+
+
 root = Place(ROOT)
 _here: ContextVar[Place] = ContextVar("tachograph_place", default=root)
 decision: ContextVar[int] = ContextVar("tachograph_decision", default=0)
 enclosing: ContextVar[int] = ContextVar("tachograph_effect", default=0)
+inbound: ContextVar[Any] = ContextVar(
+    "tachograph_inbound", default=None
+)  # the request being handled, or its connection
 claimed: ContextVar[bool] = ContextVar("tachograph_claimed", default=False)  # a seam is making this connection itself
 connecting: ContextVar[bool] = ContextVar("tachograph_connecting", default=False)  # a client is inside its `connect`
 failing: ContextVar[BaseException | None] = ContextVar("tachograph_failing", default=None)  # what a dial must raise
@@ -124,18 +148,19 @@ def _next(kind: str) -> Place:
 class _Carried:
     """A callable that runs as executor item `place`, inside the decision and effect of whoever submitted it."""
 
-    __slots__ = ("_call", "_claimed", "_decision", "_effect", "_place")
+    __slots__ = ("_call", "_claimed", "_decision", "_effect", "_inbound", "_place")
 
     def __init__(self, call: Callable[..., Any]) -> None:
         self._call = call
         self._place = _next("e")
         self._decision = decision.get()
         self._effect = enclosing.get()
+        self._inbound = inbound.get()
         self._claimed = claimed.get()  # asyncio looks names up in an executor
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tokens = _here.set(self._place), decision.set(self._decision), enclosing.set(self._effect)
-        claim = claimed.set(self._claimed)
+        claim, request = claimed.set(self._claimed), inbound.set(self._inbound)
         try:
             return self._call(*args, **kwargs)
         finally:
@@ -143,6 +168,7 @@ class _Carried:
             decision.reset(tokens[1])
             enclosing.reset(tokens[2])
             claimed.reset(claim)
+            inbound.reset(request)
 
 
 def _patch_tasks(module: ModuleType) -> None:
@@ -192,7 +218,7 @@ def _patch_threads(module: ModuleType) -> None:
     def start_here(self: Any) -> None:
         # How many workers a pool starts hangs on how fast they are: they must not move the numbers of other threads.
         works = getattr(getattr(self, "_target", None), "__module__", "") == "concurrent.futures.thread"
-        self._tachograph = here().child("w" if works else "t"), decision.get(), enclosing.get()
+        self._tachograph = here().child("w" if works else "t"), decision.get(), enclosing.get(), inbound.get()
         start(self)
 
     def run_there(self: Any) -> None:
@@ -201,6 +227,7 @@ def _patch_threads(module: ModuleType) -> None:
             _here.set(carried[0])
             decision.set(carried[1])
             enclosing.set(carried[2])
+            inbound.set(carried[3])
         bootstrap(self)
 
     thread.start, thread._bootstrap_inner = start_here, run_there

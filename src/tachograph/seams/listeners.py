@@ -110,6 +110,8 @@ def add(sock: Any) -> None:
     _known[where] = [*known, (host, fd, inode)]
     if _shared is not None:
         _shared.add(host, where, inode)
+    if port.current is not None:
+        port.current.listens(sock)
 
 
 def _asks_for_a_port(sock: Any, address: Any) -> bool:

@@ -135,6 +135,18 @@ if TYPE_CHECKING:
         def wait(self) -> None:
             """Block until its end's turn has come."""
 
+    class Tap(Protocol):
+        """Hears what passes over a connection that came in."""
+
+        def came(self, data: bytes) -> None:
+            """The program has read this."""
+
+        def sent(self, data: bytes) -> None:
+            """The program sends this."""
+
+        def closed(self) -> None:
+            """The program has closed it."""
+
     class _Hears(Protocol):
         """What every listener hears."""
 
@@ -174,6 +186,12 @@ if TYPE_CHECKING:
 
         def finish(self) -> None:
             """This process ends. Later calls change nothing."""
+
+        def listens(self, sock: Any) -> None:
+            """A socket of this process listens now."""
+
+        def accepted(self, listening: Any, address: Any) -> tuple[Tap | None, Any]:
+            """A connection from `address` came in: who hears it, and the address that the program is told."""
 
         def installed(self) -> None:
             """The program itself asked to be recorded from here on (`tachograph.install()`)."""

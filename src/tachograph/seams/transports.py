@@ -15,6 +15,7 @@ from tachograph.seams import (
     hooks,
     http_client,
     httpx_transport,
+    inbound,
     listeners,
     processes,
     program_waits,
@@ -30,6 +31,7 @@ SEAMS = {
     "aiohttp": "aiohttp's client, below its parser: what is written to a connection and comes from it",
     "subprocess": "subprocess.Popen, asyncio's subprocess transport, os.system; Python children, however started",
     "socket": "what the program itself listens at (socket.socket, asyncio, uvloop): calls to it stay inside the run",
+    "inbound": "what the run's own listeners accept: the HTTP/1.x request in which a decision opened, and its answer",
     "sleeps": "time.sleep; waits of threads and for programs that ran out of time; timers of asyncio and uvloop",
 }
 
@@ -50,6 +52,7 @@ def install() -> None:
     subprocesses.install()
     draws.install()
     listeners.install()
+    inbound.install()
     sleeps.install()
     program_waits.install()
     timers.install()

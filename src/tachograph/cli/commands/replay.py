@@ -28,7 +28,7 @@ def replay(
     cwd: Annotated[Path | None, typer.Option(help="Run in this folder instead of the recorded one.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Also write a JUnit report to this file.")] = None,
     alone: Annotated[
-        bool, typer.Option("--alone", help="Call only the @agent function of this decision, not the whole program.")
+        bool, typer.Option("--alone", help="Only this decision: call its @agent function, or send its inbound request.")
     ] = False,
     live: Annotated[bool, typer.Option("--live", help="Let effects out for real: needs a grant.")] = False,
     confinement: Annotated[

@@ -66,6 +66,11 @@ def as_timeline(answer: ShowAnswer) -> str:
         f"{row.decisionId}  {row.capturedAt}  agent {row.agentId}"
         + (f"  FAILED ({row.failure})" if row.failed else ""),
         f"  {harmless(row.title)[:_WIDTH]}",
+        *(
+            [f"  inbound request: {harmless(_inbound(request))[:_WIDTH]}"]
+            if (request := answer.facts.get("inbound"))
+            else []
+        ),
         "",
     ]
     lines = head + [_line(one) for one in answer.timeline]
@@ -83,6 +88,11 @@ def as_timeline(answer: ShowAnswer) -> str:
     lines += [f"bypassed the recorder: {one['what']}: {harmless(one['detail'])}" for one in answer.coverage["bypassed"]]
     lines += [f"ends early: {word}" for word in answer.coverage.get("tails", [])]
     return "\n".join(lines)
+
+
+def _inbound(said: dict[str, str]) -> str:
+    what = f"{said['method']} {said['target']}" if "method" in said else "not kept"
+    return f"{what} (not to be sent again: {said['why']})" if "why" in said else what
 
 
 def _line(one: EffectItem) -> str:

@@ -97,6 +97,8 @@ class ShowAnswer(Answer):
     coverage: dict[str, Any]
     """`seen`: effects recorded. `bypassed`: what went past the seams. `damage`: how many entries that has."""
     facts: dict[str, Any]
-    """How the run was started (argv, cwd, hash seed, files) and what the decision was opened with."""
+    """How the run was started (argv, cwd, hash seed, files) and what the decision was opened with.
+
+    `inbound` is the request in whose handling it opened: `method` and `target`, or `why` it cannot be sent again."""
     grep: list[GrepHit] | None = None
     """With `--grep`, where the text stood; null without."""
