@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tachograph.testing.scripted import Request, ScriptedServer, plain
-from tests.gauntlet.harness import World, record, replay, tacho, world_in
+from tests.gauntlet.harness import World, record, replay, same, tacho, world_in
 
 
 def _back(request: Request) -> object:
@@ -34,10 +34,36 @@ def test_a_pool_of_processes_is_recorded_and_runs_again(tmp_path: Path, how: str
         answer = tacho(world, "replay", "last", "--json")
         assert server.hits == recorded_hits == 3
     assert shown["coverage"]["bypassed"] == []
-    assert {one["path"].split("/")[1][:1] for one in shown["timeline"]} == {"p"}
+    assert {one["path"] for one in shown["timeline"]} == {"0/e1/e1", "0/e1/e2", "0/e1/e3"}
     assert (answer.exit_code, answer.json()["equivalent"]) == (0, True), answer
     assert answer.json()["outcome"]["stdout"] == out.decode()
     assert (answer.json()["liveEffects"], answer.json()["attempts"]) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("start", "way", "times"),
+    [
+        ("fork", "executor", 10),
+        ("spawn", "executor", 1),
+        ("forkserver", "executor", 1),
+        ("fork", "pool", 1),
+        ("spawn", "pool", 1),
+        ("forkserver", "pool", 1),
+        ("threads", "pool", 1),
+    ],
+)
+def test_items_of_a_pool_keep_their_paths_whichever_worker_takes_them(
+    tmp_path: Path, start: str, way: str, times: int
+) -> None:
+    with ScriptedServer(_back) as server:
+        recorded = record(tmp_path, "pooled.py", url=server.url, start=start, way=way)
+        assert recorded.exit_code == 0, recorded
+        assert {one["path"].split("/")[-1][:1] for one in recorded.calls()} == {"e"}
+        for _ in range(times):
+            again = replay(recorded, server=server)
+            same(recorded, again)
+            assert [one for one in again["notes"] if "task path" in one] == []
+            assert [one for one in again["drift"] if one["kind"] != "order"] == []
 
 
 @pytest.mark.parametrize("way", ["exit", "killed"])

@@ -403,6 +403,11 @@ class Recorder:
             self.write(fr.ADOPTED, values.encode(said), 0, known[0], known[1], 0, 0)
         return known
 
+    def rest(self) -> None:
+        """Keep what was drawn for a pool's item before its result is sent."""
+        if self._draws:
+            self.write(fr.DRAWS, b"", 0, 0, 0, 0, 0)
+
     def forked(self) -> None:
         """In a child after a fork: a file of its own, under a key of its own."""
         inherited, parent = self._spool, self._pid

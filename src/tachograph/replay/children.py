@@ -18,6 +18,7 @@ from tachograph.comparison.leaves import common_prefix
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.replay.stub import StubOf
+from tachograph.seams.context import is_worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ class Recorded:
     def may_start(self, what: str, words: list[str], path: str) -> bool:
         """Say whether a process of these words was started on this path in the recorded run, and recorded itself."""
         for said in self._facts:
-            if said.get("path") == path:
+            there = str(said.get("path"))
+            if there == path or (is_worker(there) and is_worker(path)):  # how many a pool starts is its own affair
                 argv = said.get("argv") or []
                 tail = argv[len(argv) - len(words) :] if len(words) <= len(argv) else [""]
                 if not _is_program(said, words[0], tail[0]):

@@ -355,8 +355,7 @@ class Playback:
         key = (context.here().path, self._site(kind, code, at))
         waiting = self._draws.get(key)
         if not waiting and code.co_name == "<module>":  # whichever thread imports it first: a module runs once
-            own = context.process()
-            same = (q for (p, s), q in self._draws.items() if q and s == key[1] and context.process_of(p) == own)
+            same = (q for (p, s), q in self._draws.items() if q and s == key[1] and context.may_be_done_here(p))
             waiting = next(same, None)
         if waiting:
             return waiting.popleft().value
@@ -418,6 +417,9 @@ class Playback:
         """A connection went out in a replay: no seam of ours does that, and if one did it must be counted."""
         self._report(fr.LIVE, 0, values.encode({"what": what, "where": detail}))
 
+    def rest(self) -> None:
+        """Nothing waits here."""
+
     def forked(self) -> None:
         """In a child after a fork: what the parent's threads wait for, and where they drifted, is the parent's."""
         self.order.forked()
@@ -441,7 +443,7 @@ class Playback:
         drift += [
             {"path": p, "site": list(s), "count": len(q), "what": "not drawn again"}
             for (p, s), q in self._draws.items()
-            if q and context.process_of(p) == context.process()
+            if q and context.is_done_here(p)
         ]
         if drift:
             self._report(fr.DRIFT, 0, values.encode(drift[:200]))

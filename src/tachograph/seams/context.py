@@ -2,10 +2,10 @@
 
 A path names process, thread and task by the ordinal at which its parent started it: `0` is the first process's main
 thread, `0/t1` the first thread it started, `0/a2/a1` the first task of its second task, `0/e3` the third item handed
-to an executor, `0/p1` the first program it started, `0/w1` a worker that an executor keeps. Thread names are no key
-(an executor hands six items to four workers differently each time) and contextvars do not enter threads on 3.11, so the
-recorder carries the place itself: through `create_task`, `Thread.start` and `ThreadPoolExecutor.submit`. The work's own
-contextvars are not touched.
+to an executor, `0/p1` the first program it started, `0/w1` a worker that an executor keeps, `0/pw1` a process that a
+pool keeps. Thread names are no key (an executor hands six items to four workers differently each time) and contextvars
+do not enter threads on 3.11, so the recorder carries the place itself: through `create_task`, `Thread.start` and
+`ThreadPoolExecutor.submit`; to the workers of other pools in `seams.pools`. The work's own contextvars are not touched.
 
 Also carried: the decision and the effect inside which the work runs (`decision`, `enclosing`), and the request that
 came in and is being handled (`inbound`).
@@ -23,7 +23,7 @@ from tachograph.seams.imports import when_imported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import FrameType, ModuleType
     from typing import Any
 
@@ -94,6 +94,8 @@ claimed: ContextVar[bool] = ContextVar("tachograph_claimed", default=False)  # a
 connecting: ContextVar[bool] = ContextVar("tachograph_connecting", default=False)  # a client is inside its `connect`
 failing: ContextVar[BaseException | None] = ContextVar("tachograph_failing", default=None)  # what a dial must raise
 starting: ContextVar[bool] = ContextVar("tachograph_starting", default=False)  # a seam is starting a program itself
+hiring: ContextVar[bool] = ContextVar("tachograph_hiring", default=False)  # a pool is starting a worker
+submitted: ContextVar[Any] = ContextVar("tachograph_submitted", default=None)  # of the item being given to a pool
 
 here = _here.get
 
@@ -125,6 +127,52 @@ def process() -> str:
     return _process
 
 
+handed: set[str] = set()  # paths of items that this process gave to processes of a pool
+taken: set[str] = set()  # paths of items that this process, a pool's worker, worked on
+
+
+def is_done_here(path: str) -> bool:
+    """Say whether what stands on this path is done in this process, as far as its items and processes tell."""
+    for inner in _prefixes(path):
+        if inner in taken:
+            return True
+        if inner in handed:
+            return False
+    return process_of(path) == _process
+
+
+def may_be_done_here(path: str) -> bool:
+    """The same, where a pool's worker may have taken any item of the process that keeps the pool."""
+    own = process_of(path)
+    return own == _process or (is_worker(_process) and own == process_of(_process.rpartition("/")[0]))
+
+
+def _prefixes(path: str) -> Iterator[str]:
+    while path:
+        yield path
+        path = path.rpartition("/")[0]
+
+
+def is_worker(path: str) -> bool:
+    """Say whether this is the path of a process that a pool keeps."""
+    return path.rpartition("/")[2].startswith("pw")
+
+
+def next_process() -> Place:
+    """Return the place of the process that is about to be started here.
+
+    When a pool starts its workers, and in which thread, hangs on how busy it is: they must not move other numbers.
+    """
+    return Place(f"{_process}/pw{next(_workers)}") if hiring.get() else here().child("p")
+
+
+def stand(place: Place, inside: int, effect: int) -> None:
+    """Let what comes next in this thread stand at that place, in that decision and effect."""
+    _here.set(place)
+    decision.set(inside)
+    enclosing.set(effect)
+
+
 class standing:
     """A `with` block in which work counts as done at another place: that of whoever asked for it."""
 
@@ -140,23 +188,35 @@ class standing:
         _here.reset(self._token)
 
 
+def next_item() -> Place:
+    """Return the place of the item that is about to be given to a pool here."""
+    return _next("e")
+
+
 def _next(kind: str) -> Place:
     """The place of what is started here; a connection's own helpers take none, since a replay makes no connection."""
     return here() if claimed.get() else here().child(kind)
 
 
-class _Carried:
+class Carried:
     """A callable that runs as executor item `place`, inside the decision and effect of whoever submitted it."""
 
     __slots__ = ("_call", "_claimed", "_decision", "_effect", "_inbound", "_place")
 
-    def __init__(self, call: Callable[..., Any]) -> None:
+    def __init__(self, call: Callable[..., Any], place: Place) -> None:
         self._call = call
-        self._place = _next("e")
+        self._place = place
         self._decision = decision.get()
         self._effect = enclosing.get()
         self._inbound = inbound.get()
         self._claimed = claimed.get()  # asyncio looks names up in an executor
+
+    def again(self, call: Callable[..., Any], item: int) -> Carried:
+        """Return another callable that is carried from where this one is; at its place, or as that item of it."""
+        other = Carried.__new__(Carried)
+        other._call, other._place = call, Place(f"{self._place.path}/e{item}") if item else self._place
+        other._decision, other._effect, other._claimed = self._decision, self._effect, self._claimed
+        return other
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tokens = _here.set(self._place), decision.set(self._decision), enclosing.set(self._effect)
@@ -238,25 +298,29 @@ def _patch_executor(module: ModuleType) -> None:
     original = executor.submit
 
     def submit(self: Any, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return original(self, _Carried(fn), *args, **kwargs)
+        return original(self, Carried(fn, next_item()), *args, **kwargs)
 
     executor.submit = submit
 
 
 _process, _forked = ROOT, False
+_workers = count(1)
 _child: ContextVar[Place | None] = ContextVar("tachograph_child", default=None)  # of the thread that forks
 
 
 def _before_fork() -> None:
-    _child.set(None if starting.get() else here().child("p"))
+    _child.set(None if starting.get() else next_process())
 
 
 def _in_forked_child() -> None:
-    global _process, _forked
+    global _process, _forked, _workers
     place = _child.get()
     if place is not None:
         _here.set(place)
-        _process, _forked = place.path, True
+        _process, _forked, _workers = place.path, True, count(1)
+        hiring.set(False)
+        handed.clear()
+        taken.clear()
 
 
 def is_forked() -> bool:

@@ -184,6 +184,9 @@ if TYPE_CHECKING:
         def adopt(self, pid: int, decision: int, effect: int) -> tuple[int, int]:
             """Work that stands in a decision and effect of another process is done here: their numbers here."""
 
+        def rest(self) -> None:
+            """The result of a pool's item is about to be sent from here: from now on this process may be killed."""
+
         def finish(self) -> None:
             """This process ends. Later calls change nothing."""
 

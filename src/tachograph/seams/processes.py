@@ -27,7 +27,7 @@ _TRACKER = "from multiprocessing.resource_tracker import main"
 
 def child_path() -> str:
     """Return the task path of the process that is about to be started here."""
-    return context.here().child("p").path
+    return context.next_process().path
 
 
 def environment_of(listener: port.Listener, given: Any, path: str) -> Any:

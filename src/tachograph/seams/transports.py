@@ -17,6 +17,7 @@ from tachograph.seams import (
     httpx_transport,
     inbound,
     listeners,
+    pools,
     processes,
     program_waits,
     sleeps,
@@ -49,6 +50,7 @@ def install() -> None:
     http_client.install()
     aiohttp_transport.install()
     processes.install()
+    pools.install()
     subprocesses.install()
     draws.install()
     listeners.install()
