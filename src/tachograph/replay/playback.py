@@ -13,7 +13,6 @@ is not equivalent. Standard library only.
 
 from __future__ import annotations
 
-from collections import deque
 from time import perf_counter_ns
 
 from tachograph.comparison.leaves import as_json
@@ -30,9 +29,9 @@ from tachograph.replay.openings import Openings
 from tachograph.replay.ordering import Order
 from tachograph.replay.pausing import Lapse, Pause, Pauses
 from tachograph.replay.played import Declared, Played
+from tachograph.replay.redraws import Redraws
 from tachograph.replay.stub import StubOf
 from tachograph.seams import context, port
-from tachograph.seams.draws import site_of
 from tachograph.seams.filebook import FileBook
 
 TYPE_CHECKING = False
@@ -85,11 +84,7 @@ class Playback:
                 self._exact.setdefault(self._key(self._request_of(effect), effect.wire), []).append(effect)
         self.order = Order(log.effects, let_go=self._let_go, ledger=self.ledger)
         self.pauses = Pauses(log.effects, self.order, take=self._take, served=self._served_sleep, report=report)
-        self._draws: dict[tuple[str, tuple[str, ...]], deque[Any]] = {}
-        for draw in log.draws:
-            self._draws.setdefault((draw.path, draw.site), deque()).append(draw)
-        self._sites: dict[tuple[int, int, int], tuple[tuple[str, ...], Any]] = {}
-        self._drifted: dict[tuple[str, tuple[str, ...]], int] = {}
+        self._draws = Redraws(log.draws)
         self.openings = Openings(log, report)
         self.spent_ns = 0
 
@@ -266,11 +261,8 @@ class Playback:
             return self._pick(fitting, path) if fitting else None
 
     def _consume_inside(self, outer: Effect) -> None:
-        inside, end = {outer.index}, outer.arrivals[-1].at_ns if outer.arrivals else outer.at_ns
-        for (path, _), draws in self._draws.items():
-            if path == outer.path or path.startswith(outer.path + "/"):  # they rode in what came next, its end at last
-                while draws and outer.at_ns < draws[0].at_ns <= end:
-                    draws.popleft()
+        inside = {outer.index}
+        self._draws.skip_inside(outer)
         for effect in self._log.effects:
             if effect.parent in inside:
                 inside.add(effect.index)
@@ -350,28 +342,11 @@ class Playback:
 
     def redraw(self, kind: int, code: CodeType, at: int) -> Any:
         """The value that was drawn at this place, or `port.MISSING` and a note of drift."""
-        if self.asleep:
-            return port.MISSING
-        key = (context.here().path, self._site(kind, code, at))
-        waiting = self._draws.get(key)
-        if not waiting and code.co_name == "<module>":  # whichever thread imports it first: a module runs once
-            same = (q for (p, s), q in self._draws.items() if q and s == key[1] and context.may_be_done_here(p))
-            waiting = next(same, None)
-        if waiting:
-            return waiting.popleft().value
-        self._drifted[key] = self._drifted.get(key, 0) + 1
-        return port.MISSING
-
-    def _site(self, kind: int, code: CodeType, at: int) -> tuple[str, ...]:
-        known = self._sites.get((id(code), at, kind))
-        if known is None:
-            site = tuple(part.decode("utf-8", "replace") for part in fr.unpack_fields(site_of(kind, code, at))[0])
-            known = self._sites[id(code), at, kind] = (site, code)
-        return known[0]
+        return port.MISSING if self.asleep else self._draws.again(kind, code, at)
 
     def drifted(self, kind: int, code: CodeType, at: int, what: str) -> None:
         """A recorded draw cannot be given again: said at once, since what the program does next may end it."""
-        site = list(self._site(kind, code, at))
+        site = list(self._draws.site(kind, code, at))
         said = [{"path": context.here().path, "site": site, "count": 1, "what": what}]
         self._report(fr.DRIFT, 0, values.encode(said))
 
@@ -423,7 +398,7 @@ class Playback:
     def forked(self) -> None:
         """In a child after a fork: what the parent's threads wait for, and where they drifted, is the parent's."""
         self.order.forked()
-        self._drifted.clear()
+        self._draws.drifted.clear()
         self._files.forked()
         self.pauses.extra.clear()
         self._children.clear()
@@ -438,13 +413,9 @@ class Playback:
             child.finish()
         drift = [
             {"path": p, "site": list(s), "count": n, "what": "not recorded"}
-            for (p, s), n in [*self._drifted.items(), *self.pauses.extra.items()]
+            for (p, s), n in [*self._draws.drifted.items(), *self.pauses.extra.items()]
         ]
-        drift += [
-            {"path": p, "site": list(s), "count": len(q), "what": "not drawn again"}
-            for (p, s), q in self._draws.items()
-            if q and context.is_done_here(p)
-        ]
+        drift += self._draws.left()
         if drift:
             self._report(fr.DRIFT, 0, values.encode(drift[:200]))
         self._files.finish()

@@ -76,7 +76,8 @@ def aim(path: str) -> None:
     words = path.split("/")
     for at in range(len(here().path.split("/")), len(words)):
         above, word = "/".join(words[:at]), words[at]
-        counted = {word[0]: int(word[1:]) - 1}
+        kind = word.rstrip("0123456789")
+        counted = {kind: int(word[len(kind) :]) - 1}
         if above == here().path:
             here().resume(counted)
         elif path.startswith(here().path + "/"):
@@ -214,8 +215,9 @@ class Carried:
     def again(self, call: Callable[..., Any], item: int) -> Carried:
         """Return another callable that is carried from where this one is; at its place, or as that item of it."""
         other = Carried.__new__(Carried)
+        for name in Carried.__slots__:
+            setattr(other, name, getattr(self, name))
         other._call, other._place = call, Place(f"{self._place.path}/e{item}") if item else self._place
-        other._decision, other._effect, other._claimed = self._decision, self._effect, self._claimed
         return other
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
