@@ -149,12 +149,14 @@ class Recorded:
         """What passed no seam: what, and where to."""
         return [(fact.said["what"], fact.said["detail"]) for fact in self.log.of(fr.NOTE)]
 
-    def replay(self, *args: str, limit_s: float = LIMIT_S, environment: Mapping[str, str] | None = None) -> Replayed:
+    def replay(
+        self, *args: str, limit_s: float = LIMIT_S, environment: Mapping[str, str] | None = None, pace: bool = False
+    ) -> Replayed:
         """Run the program again, answered from the record. `args` replaces the recorded arguments where given."""
         tape = b"".join(log.data for log in self.logs)
         fd, start = memory_file(tape, self.log)
         try:
-            settings = tape_settings(fd, tape, self.log)
+            settings = {**tape_settings(fd, tape, self.log), **({"PACE": "1"} if pace else {})}
             env = injection.inject({**os.environ, **(environment or {})}, entry=REPLAY, settings=settings)
             argv = self.session.argv(args or self.args, self.options)
             ended = _ended(argv, self.session.folder, env, pass_fds=(fd,), limit_s=limit_s)

@@ -42,12 +42,13 @@ class Unwatched(TachographError):
 
 def replay_run(
     captured: Captured, *, replay_id: str, cwd: str | None, command: Sequence[str] | None, environ: Mapping[str, str],
-    tag_key: bytes, confinement: str = AUTO, by_itself: bool = False,
+    tag_key: bytes, confinement: str = AUTO, by_itself: bool = False, pace: bool = False,
 ) -> ReplayAnswer:  # fmt: skip
     """Replay the run of a decision, or the decision alone. Raises Refused with the plan's reason, Unwatched.
 
     Alone (its agent function is called again, or the program is started and sent its inbound request) where that is
     asked for with `by_itself`, and where the run did not end by itself: a server that was stopped would serve for ever.
+    `pace`: wait as long as the recorded program did.
     """
     lent = lend(captured.log, environ=environ, tag_key=tag_key)
     stood_in = stand_in(captured.logs, lent, tag_key=tag_key)
@@ -75,7 +76,7 @@ def replay_run(
     changed = inputs_changed(log, cwd=plan.cwd, start=start)
     outcome = run_again(
         plan, without_files(stood_in.tape), log, confinement=confinement, lent_folder=cwd,
-        lay_out=partial(lay_out, start.files),
+        lay_out=partial(lay_out, start.files), pace=pace,
     ).compared(stood_in.compared)  # fmt: skip
     if not outcome.of(fr.READY) and outcome.exit_code not in (126, 127):
         raise Unwatched(

@@ -149,12 +149,13 @@ class Store:
 
     def replay(
         self, decision: str, *, cwd: str | os.PathLike[str] | None = None, command: Sequence[str] | None = None,
-        alone: bool = False, confinement: str = AUTO,
+        alone: bool = False, pace: bool = False, confinement: str = AUTO,
     ) -> ReplayAnswer:  # fmt: skip
         """Run a decision's program again in a closed world and compare. Raises Refused, NotFound, DamagedStore.
 
         `alone`: call only the `@agent` function that opened the decision, or start the program and send it the inbound
         request that led there; which is done anyway where the program did not end by itself.
+        `pace`: wait as long as the recorded program did, instead of not at all.
         `confinement` other than `auto` leaves a part of the world open, to show what the others hold alone: `kernel`,
         `namespaces` or `landlock` without the guard inside Python, `python` with nothing else. UsageError for others.
         """
@@ -165,7 +166,7 @@ class Store:
         replay_id = mint("rep", at_ms=time_ns() // 1_000_000, chance=os.urandom(10))
         return replay_run(
             captured, replay_id=replay_id, cwd=None if cwd is None else os.fspath(cwd), command=command,
-            environ=self._environ, tag_key=self._keyring.tag, confinement=confinement, by_itself=alone,
+            environ=self._environ, tag_key=self._keyring.tag, confinement=confinement, by_itself=alone, pace=pace,
         )  # fmt: skip
 
     # -- the store itself

@@ -102,6 +102,7 @@ def _start(settings: dict[str, str]) -> None:
     if int(settings["LEDGER_SIZE"]) != size_for(log.effects):
         raise ValueError(f"a ledger of {settings['LEDGER_SIZE']} bytes does not fit this tape")
     ledger = Ledger(log.effects, fd=fd, at=place_behind(size), counted=bool(settings.get("COUNTED")))
+    ledger.paced = bool(settings.get("PACE"))
     playback = Playback(log, report=report, asleep=not log.of(fr.RUN), ledger=ledger, lends=(fd,))
     playback.guarded = settings.get("GUARD") != "off"
     transports.install()

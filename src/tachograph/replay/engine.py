@@ -164,13 +164,13 @@ def own_ports(log: EffectLog) -> tuple[int, ...]:
 
 def run_again(
     plan: Launch, tape: bytes, log: EffectLog, *, confinement: str = AUTO, lent_folder: str | None = None,
-    lay_out: Callable[[], list[str]] | None = None,
+    lay_out: Callable[[], list[str]] | None = None, pace: bool = False,
 ) -> Outcome:  # fmt: skip
     """Start the planned program over the tape and wait for its end. Raises OSError if it cannot be started at all.
 
     `confinement`: a key of `possible.WAYS`, so that a test can show what each part holds alone. `lent_folder`: a folder
     that the replay may write to where no overlay can be made; so may it to the run's temp folders. `lay_out` makes
-    files what they were before the run, inside an overlay.
+    files what they were before the run, inside an overlay. `pace`: wait as long as the recorded program did.
     """
     ways, guarded = WAYS[confinement]
     fd, start = memory_file(tape, log)
@@ -182,6 +182,8 @@ def run_again(
         settings = {**tape_settings(fd, tape, log), **plan.settings}
         if not guarded:
             settings["GUARD"] = "off"
+        if pace:
+            settings["PACE"] = "1"
         folders = (*temp_folders(plan), *([lent_folder] if lent_folder is not None else []))
         needed = tuple(map(os.path.realpath, (plan.cwd, *temp_folders(plan))))
         terminal = "terminal" in plan.kinds

@@ -35,6 +35,7 @@ _HEADER = 64
 _PROGRESS = 0  # float64, seconds of CLOCK_MONOTONIC: when something last moved
 _RECORDED = 1  # uint64, nanoseconds since the run began: how far the record has come
 _LIVE, _FRONT, _LISTENERS = 4, 5, 6  # uint32
+_HELD = 4  # float64, seconds of CLOCK_MONOTONIC: until when something is held back at the recorded pace
 MOST_LISTENERS = 256
 _TABLE = MOST_LISTENERS * 8
 _LOCKED = 1 << 62  # the byte whose record lock is held: far behind anything that is ever written
@@ -79,6 +80,8 @@ class Ledger:
         self.slots = view[slots_at:]
         self._lock = RLock()
         self._depth = 0
+        self.paced = False
+        """Whether this replay waits as long as the recorded program did."""
         self._locked = False
         if not counted:
             self.joined()
@@ -170,6 +173,17 @@ class Ledger:
         self._times[_PROGRESS] = monotonic()
         if recorded_ns > self._longs[_RECORDED]:
             self._longs[_RECORDED] = recorded_ns
+
+    def keep_back(self, until: float) -> None:
+        """Something is held back until then: that is no standstill."""
+        with self:
+            if until > self._times[_HELD]:
+                self._times[_HELD] = until
+
+    @property
+    def held(self) -> float:
+        """Until when something is held back; 0 where nothing ever was."""
+        return self._times[_HELD]
 
     # -- what the run listens on
 

@@ -62,21 +62,21 @@ class Order:
         for place, slot in enumerate(self._places):
             self._own.setdefault(slot.effect.index, []).append(place)
         self._let_go = let_go
-        self._ledger = Ledger(effects) if ledger is None else ledger
-        self._slots, self._flags = self._ledger.slots, self._ledger.effects
-        with self._ledger as shared:
+        self.ledger = Ledger(effects) if ledger is None else ledger
+        self._slots, self._flags = self.ledger.slots, self.ledger.effects
+        with self.ledger as shared:
             if not shared.progress:
                 shared.moved()
 
     def issued(self, effect: Effect) -> None:
         """The replay made the call that this effect answers."""
-        with self._ledger as shared:
+        with self.ledger as shared:
             self._flags[effect.index] |= ISSUED
             shared.moved(effect.began_ns)
 
     def release(self, effect: Effect) -> None:
         """Nobody waits for the rest of this effect: its reader closed it, or it is played by other means."""
-        with self._ledger:
+        with self.ledger:
             self._free(effect)
             wake = self._advance()
         _call(wake)
@@ -147,7 +147,7 @@ class Order:
 
     def waited_before(self, at_ns: int, loop: Any) -> bool:
         """Whether a task of that loop is about to take the next arrival, and it came before that time."""
-        front = self._ledger.front
+        front = self.ledger.front
         if front >= len(self._places):
             return False
         slot = self._places[front]
@@ -166,7 +166,7 @@ class Order:
 
     def busy(self) -> None:
         """The program is at work: that is no standstill."""
-        with self._ledger as shared:
+        with self.ledger as shared:
             shared.moved()
 
     def give(self, effect: Effect, at: int) -> None:
@@ -177,12 +177,12 @@ class Order:
 
     def front_effect(self) -> Effect | None:
         """The effect whose arrival is the next to be given."""
-        front = self._ledger.front
+        front = self.ledger.front
         return self._places[front].effect if front < len(self._places) else None
 
     def wake_front(self) -> None:
         """Wake whoever waits here for the next arrival: another process may have given the one before it."""
-        front = self._ledger.front
+        front = self.ledger.front
         _call(self._places[front].wake if front < len(self._places) else None)
 
     def forked(self) -> None:
@@ -197,18 +197,18 @@ class Order:
         return places[at] if at < len(places) else None
 
     def _take(self, place: int) -> bool:
-        with self._ledger:
+        with self.ledger:
             if self._slots[place] == DONE or self._flags[self._places[place].effect.index] & FREED:
                 self._slots[place] = DONE
                 return True
-            if place != self._ledger.front:
+            if place != self.ledger.front:
                 return False
             wake = self._done(place)
         _call(wake)
         return True
 
     def _give(self, place: int) -> None:
-        with self._ledger:
+        with self.ledger:
             wake = None if self._slots[place] == DONE else self._done(place)
             self._places[place].wake = None
         _call(wake)
@@ -216,33 +216,33 @@ class Order:
     def _done(self, place: int) -> Callable[[], None] | None:
         slot = self._places[place]
         self._slots[place], slot.wake = DONE, None
-        self._ledger.moved(slot.arrival.at_ns)
+        self.ledger.moved(slot.arrival.at_ns)
         return self._advance()
 
     def _register(self, place: int, wake: Callable[[], None], loop: Any = None) -> bool:
-        with self._ledger:
+        with self.ledger:
             if self._has_turn(place):
                 return False
             self._slots[place], self._places[place].wake, self._places[place].loop = WAITED, wake, loop
             return True
 
     def _unregister(self, place: int) -> None:
-        with self._ledger:
+        with self.ledger:
             self._places[place].wake = None
             if self._slots[place] == WAITED:
                 self._slots[place] = OPEN
 
     def _has_turn(self, place: int) -> bool:
         """Whether this arrival may be given now; another process may have made it so without waking anybody here."""
-        if self._ledger.front == place or self._slots[place] == DONE:
+        if self.ledger.front == place or self._slots[place] == DONE:
             return True
         return bool(self._flags[self._places[place].effect.index] & FREED)
 
     def _advance(self) -> Callable[[], None] | None:
-        slots, front, end = self._slots, self._ledger.front, len(self._places)
+        slots, front, end = self._slots, self.ledger.front, len(self._places)
         while front < end and slots[front] == DONE:
             front += 1
-        self._ledger.front = front
+        self.ledger.front = front
         return self._places[front].wake if front < end else None
 
     def _free(self, effect: Effect) -> None:
@@ -259,11 +259,11 @@ class Order:
     @property
     def polls(self) -> bool:
         """Whether another process may give what is waited for here."""
-        return self._ledger.shared
+        return self.ledger.shared
 
     def _patience(self) -> float:
         """Seconds without progress after which the recorded order is given up for what blocks the front."""
-        shared = self._ledger
+        shared = self.ledger
         with shared:
             front = shared.front
             if front >= len(self._places):
@@ -274,7 +274,7 @@ class Order:
             gap = max(0.0, (awaited - shared.recorded_ns) / 1e9)
             if issued:
                 gap = min(gap, LONGEST_GAP_S)  # its reader is late, and the gap may be the model's own latency
-            return max(0.001, shared.progress + GRACE_S + 2 * gap - monotonic())
+            return max(0.001, max(shared.progress + 2 * gap, shared.held) + GRACE_S - monotonic())
 
     def standstill(self, blocked: Any = None) -> bool:
         """Let go of whatever holds up the earliest waiting arrival, if nothing has moved. Returns whether it did.
@@ -283,7 +283,7 @@ class Order:
         """
         if self._patience() > 0.001:
             return False
-        with self._ledger as shared:
+        with self.ledger as shared:
             places = range(shared.front, len(self._places))
             waiting = next((place for place in places if self._slots[place] == WAITED), None)
             if waiting is None:

@@ -22,6 +22,7 @@ from tachograph.formats import values
 from tachograph.model.effect import SLEEP, Effect
 from tachograph.replay import stillness
 from tachograph.replay.ordering import LoopTimer, Order, running_loop
+from tachograph.replay.pace import lasted_s
 from tachograph.replay.played import block_for_ever
 from tachograph.seams import context, port
 from tachograph.seams.callsites import is_own, place_text
@@ -123,9 +124,18 @@ class Pauses:
             site = self._sites[place] = tuple(part.decode("utf-8", "replace") for part in parts)
         return site
 
-    def block(self, effect: Effect, gate: Any, seconds: float) -> bool:
+    def due(self, effect: Effect, began: float) -> float:
+        """When one that began then may end; at once, unless the replay keeps the recorded pace."""
+        ledger = self.order.ledger
+        if not ledger.paced:
+            return began
+        due = began + lasted_s(effect)
+        ledger.keep_back(due)
+        return due
+
+    def block(self, effect: Effect, gate: Any, began: float) -> bool:
         """Block until the effect's turn, or until somebody else opens the gate; returns whether it was its turn."""
-        order, began, turned = self.order, monotonic(), False
+        order, due, turned = self.order, self.due(effect, began), False
 
         def wake() -> None:
             nonlocal turned
@@ -147,7 +157,11 @@ class Pauses:
                         order.release(effect)
                         return False
             order.noticed(effect, END)
-            until = _until(began, seconds)
+            left = due - monotonic()
+            if left > 0 and gate.acquire(timeout=left):
+                order.release(effect)
+                return False
+            until = _until(began, effect.seconds)
             while not stillness.is_alone() and monotonic() < until:
                 mark = stillness.used_ns()
                 if gate.acquire(timeout=stillness.SLICE_S):
@@ -189,17 +203,17 @@ class Pause:
             block_for_ever()
         gate = allocate_lock()
         gate.acquire()
-        self._pauses.block(self._effect, gate, self._effect.seconds)
+        self._pauses.block(self._effect, gate, monotonic())
 
 
 class Lapse:
     """A recorded wait that ran out of time, or a timer that fired."""
 
-    __slots__ = ("_began", "_effect", "_fire", "_loop", "_over", "_path", "_pauses", "_until")
+    __slots__ = ("_began", "_due", "_effect", "_fire", "_loop", "_over", "_path", "_pauses", "_until")
 
     def __init__(self, pauses: Pauses, effect: Effect, path: str) -> None:
         self._pauses, self._effect, self._path = pauses, effect, path
-        self._began = monotonic()
+        self._began = self._due = monotonic()
         self._over = False
         self._until = 0.0
         self._loop: Any = None
@@ -220,7 +234,7 @@ class Lapse:
         if gate is None:
             gate = allocate_lock()
             gate.acquire()
-        expired = self._pauses.block(self._effect, gate, self._effect.seconds)
+        expired = self._pauses.block(self._effect, gate, self._began)
         if expired:
             self._pauses.served(self._effect, self._path)
         return expired
@@ -228,6 +242,7 @@ class Lapse:
     def arm(self, loop: Any, fire: Callable[[], None]) -> None:
         """Call `fire` on the loop when its turn has come. Call this on the loop's thread."""
         self._loop, self._fire = loop, fire
+        self._due = self._pauses.due(self._effect, self._began)
         self._pauses.watch(loop).add(self._effect.index, self)
         if not self._pauses.order.arm(self._effect, END, self._wake, loop):
             loop.call_soon(self._look)
@@ -253,6 +268,10 @@ class Lapse:
         if self._over or not order.has_turn(self._effect, END):
             return
         order.noticed(self._effect, END)
+        left = self._due - monotonic()
+        if left > 0:
+            loop.call_later(left, self._look)
+            return
         ready = getattr(loop, "_ready", None)
         if not self._until:
             self._until = _until(self._began, self._effect.seconds)

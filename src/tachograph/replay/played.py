@@ -12,6 +12,7 @@ from _thread import allocate_lock
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.model.effect import PUSHED_LIBRARIES
+from tachograph.replay.pace import Pace
 from tachograph.seams import port
 
 TYPE_CHECKING = False
@@ -51,13 +52,14 @@ _KINDS = {"head": fr.HEAD, "chunk": fr.CHUNK, "wire": fr.WIRE, "move": fr.MOVE, 
 class Played:
     """One recorded effect on its way to the program: each arrival when its turn has come."""
 
-    __slots__ = ("_at", "_effect", "_given", "_playback")
+    __slots__ = ("_at", "_effect", "_given", "_pace", "_playback")
 
     def __init__(self, playback: Playback, effect: Effect) -> None:
         self._playback = playback
         self._effect = effect
         self._at = 0  # among all arrivals
         self._given = 0  # among those that have a place in the order
+        self._pace = Pace(playback.ledger, effect) if playback.ledger.paced else None
 
     def wait(self) -> Given:
         """Block until the next arrival's turn has come."""
@@ -65,6 +67,8 @@ class Played:
             self._playback.past_end(self._effect)
             block_for_ever()
         if not self._moves():
+            if self._pace is not None:
+                self._pace.wait(self._effect.arrivals[self._at].at_ns)
             self._playback.order.wait(self._effect, self._given)
         return self._next()
 
@@ -76,6 +80,8 @@ class Played:
 
             await get_running_loop().create_future()
         if not self._moves():
+            if self._pace is not None:
+                await self._pace.wait_async(self._effect.arrivals[self._at].at_ns)
             await self._playback.order.wait_async(self._effect, self._given)
         return self._next()
 

@@ -10,6 +10,7 @@ The subprocess seam starts the stub; here stands what it plays. Guarantees:
 from __future__ import annotations
 
 from tachograph.comparison.leaves import common_prefix
+from tachograph.replay.pace import steps_of
 from tachograph.seams import port
 
 TYPE_CHECKING = False
@@ -24,8 +25,8 @@ class StubOf:
     """A started program as recorded, for the subprocess seam; what it is fed must be what the recorded one was fed."""
 
     __slots__ = (
-        "_effect", "_fed", "_playback", "_polls", "again", "path", "recorded", "refusal", "status", "stderr", "stdout",
-        "until_signalled",
+        "_effect", "_fed", "_playback", "_polls", "again", "path", "recorded", "refusal", "status", "stderr",
+        "stdout", "steps", "until_signalled",
     )  # fmt: skip
 
     def __init__(self, playback: Playback, effect: Effect, refusal: BaseException | None) -> None:
@@ -35,6 +36,7 @@ class StubOf:
         self.stdout, self.stderr = effect.output(1), effect.output(2)
         self.status = effect.exit_status or 0
         self.refusal = refusal
+        self.steps = steps_of(effect) if playback.ledger.paced else None
         self.until_signalled = effect.ended == port.CUT_OFF
 
     def part(self, data: bytes) -> None:

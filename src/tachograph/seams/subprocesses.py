@@ -29,11 +29,10 @@ if TYPE_CHECKING:
 # its end (whichever the program reads first must not wait for the other), end as recorded. The streams are named by
 # path, since dash knows descriptors of one digit only.
 _DRAIN = "{{ cat <&{spare} >/dev/null 2>&1 & }} {spare}<&0; "
-_SCRIPT = "{drain}cat /dev/fd/{out} 2>&- & exec >&-; cat /dev/fd/{err} >&2; exec 2>&-; wait $!; {ending}"
+_SCRIPT = "{drain}{timer}{out} 2>&- & exec >&-; {err} >&2; exec 2>&-; wait $!{timed}; {ending}"
 # One that its parent ended by a signal keeps its streams and goes on until a signal comes, then ends as it did.
 _UNTIL_SIGNALLED = (
-    "{drain}trap '{ending}' {numbers}; cat /dev/fd/{out} 2>&- & cat /dev/fd/{err} >&2; "
-    "while :; do sleep 1 >&- 2>&- & wait $!; done"
+    "{drain}trap '{ending}' {numbers}; {out} 2>&- & {err} >&2; while :; do sleep 1 >&- 2>&- & wait $!; done"
 )
 _SIGNALS = frozenset((1, 2, 3, 10, 12, 15))  # hangup, interrupt, quit, user 1 and 2, terminate
 
@@ -154,7 +153,11 @@ def _stub(stub: port.Stub, options: dict[str, Any], streams: list[str]) -> tuple
     ending = f"exit {stub.status}" if stub.status >= 0 else f"kill -{-stub.status} $$"
     spare = next(number for number in (3, 4, 5) if number not in numbers)
     drain = _DRAIN.format(spare=spare) if streams[0] == "pipe" else ""
-    names = {"drain": drain, "out": numbers[0], "err": numbers[1]}
+    out, err = _played(stub, numbers[0], 1), _played(stub, numbers[1], 2)
+    names = {"drain": drain, "timer": "", "timed": "", "out": out, "err": err}
+    if stub.steps is not None:
+        names["timer"] = f"sleep {stub.steps[1]:.3f} <&- >&- 2>&- & timer=$!; "
+        names["timed"] = " $timer"
     script = _SCRIPT.format(**names, ending=ending)
     if stub.until_signalled:  # ended by a signal: all others are ignored
         ending, trapped = (ending, _SIGNALS) if stub.status >= 0 else ("", _SIGNALS - {-stub.status})
@@ -165,6 +168,16 @@ def _stub(stub: port.Stub, options: dict[str, Any], streams: list[str]) -> tuple
     options["cwd"] = None
     options["preexec_fn"] = None
     return ["/bin/sh", "-c", script], numbers
+
+
+def _played(stub: port.Stub, number: int, stream: int) -> str:
+    """Return the shell's words that write what the stub wrote to one stream."""
+    steps = [] if stub.steps is None else [step for step in stub.steps[0] if step[0] == stream]
+    said, at = [], 0.0
+    for _, after, size in steps:
+        said.append(f"sleep {max(0.0, after - at):.3f}; head -c {size}; ")
+        at = after
+    return f"{{ {''.join(said)}cat; }} </dev/fd/{number}" if said else f"cat /dev/fd/{number}"
 
 
 def _unlinked() -> int:

@@ -1,4 +1,4 @@
-"""`tacho replay ID|--all [--cwd D] [--junit F] [-- CMD...]`: run a decision again in a closed world."""
+"""`tacho replay ID|--all [--cwd D] [--pace] [--junit F] [-- CMD...]`: run a decision again in a closed world."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def replay(
     alone: Annotated[
         bool, typer.Option("--alone", help="Only this decision: call its @agent function, or send its inbound request.")
     ] = False,
+    pace: Annotated[bool, typer.Option("--pace", help="Wait as long as the recorded program did.")] = False,
     live: Annotated[bool, typer.Option("--live", help="Let effects out for real: needs a grant.")] = False,
     confinement: Annotated[
         str, typer.Option(hidden=True, help="Leave a part of the world open: kernel, namespaces, landlock, python.")
@@ -47,7 +48,7 @@ def replay(
     if command and command[0] == "--":
         command = command[1:]
     if decision is not None:
-        answer = opened.replay(decision, cwd=cwd, command=command, alone=alone, confinement=confinement)
+        answer = opened.replay(decision, cwd=cwd, command=command, alone=alone, pace=pace, confinement=confinement)
         if json:
             print_json(answer)
         else:
@@ -55,10 +56,12 @@ def replay(
         if junit is not None:
             junit.write_text(as_junit([answer], []))
         sys.exit(exit_code(answer))
-    _all(opened, since=since, cwd=cwd, junit=junit, as_json=json)
+    _all(opened, since=since, cwd=cwd, pace=pace, junit=junit, as_json=json)
 
 
-def _all(opened: Store, *, since: str | None, cwd: Path | None, junit: Path | None, as_json: bool) -> None:
+def _all(
+    opened: Store, *, since: str | None, cwd: Path | None, pace: bool, junit: Path | None, as_json: bool,
+) -> None:  # fmt: skip
     from datetime import UTC, datetime
 
     from tachograph.cli.commands.ls import since_when
@@ -68,7 +71,7 @@ def _all(opened: Store, *, since: str | None, cwd: Path | None, junit: Path | No
     refusals: list[tuple[str, str]] = []
     for row in opened.decisions(since=moment, limit=1_000_000):
         try:
-            answer = opened.replay(row.decisionId, cwd=cwd)
+            answer = opened.replay(row.decisionId, cwd=cwd, pace=pace)
         except Refused as fault:
             refusals.append((row.decisionId, f"{fault.reason}: {fault}"))
             tell(f"{row.decisionId}  refused    {fault.reason}")
