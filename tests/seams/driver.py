@@ -132,7 +132,8 @@ class Recorded:
         self.readings: list[Reading] = read_all(spool, private)
         self.gathered: Gathered = gather(self.readings)
         self.logs: list[Log] = split(RUN, self.gathered)
-        self.log: EffectLog = read_effect_log([log.data for log in self.logs])
+        self.tape: list[bytes] = [log.data for log in self.logs]
+        self.log: EffectLog = read_effect_log(self.tape)
 
     @property
     def out(self) -> str:
@@ -153,7 +154,7 @@ class Recorded:
         self, *args: str, limit_s: float = LIMIT_S, environment: Mapping[str, str] | None = None, pace: bool = False
     ) -> Replayed:
         """Run the program again, answered from the record. `args` replaces the recorded arguments where given."""
-        tape = b"".join(log.data for log in self.logs)
+        tape = b"".join(self.tape)
         fd, start = memory_file(tape, self.log)
         try:
             settings = {**tape_settings(fd, tape, self.log), **({"PACE": "1"} if pace else {})}

@@ -16,6 +16,7 @@ from tachograph.comparison.headers import significant
 from tachograph.formats.credentials import redact_headers, redact_url
 from tachograph.model.effect import MOVE, WIRE
 from tachograph.replay.played import Played
+from tachograph.replay.shelf import Shelves
 from tachograph.seams import context
 from tachograph.seams.port import FAILED_AT, SEND_FAILED
 
@@ -37,6 +38,10 @@ class Connections:
 
     def __init__(self, playback: Playback, effects: list[Effect]) -> None:
         self._playback = playback
+        self._begun, self._of_library = Shelves(playback.is_free), Shelves(playback.is_free)
+        for one in effects:
+            self._begun.add((one.library, one.method, one.url), one)
+            self._of_library.add(one.library, one)
         # Most runs have none, and then a connection costs one look-up, however many effects wait.
         self._failures = {(one.library, one.url, one.path) for one in effects if failed_at(one)}
         self._unsent = {(one.library, one.method, one.url) for one in effects if not one.body_complete}
@@ -46,7 +51,7 @@ class Connections:
         path = context.here().path
         if (library, url, path) not in self._failures:
             return None
-        effect = self._playback.take(lambda free: _next_failure(free, library, url, path))
+        effect = self._playback.take(lambda: self._next_failure(library, url, path))
         return None if effect is None else (Played(self._playback, effect), failed_at(effect))
 
     def refuses(self, library: str, url: str) -> bool:
@@ -55,7 +60,7 @@ class Connections:
         if (library, url, path) not in self._failures:
             return False
         with self._playback.ledger:
-            return _next_failure(self._playback.left(), library, url, path) is not None
+            return self._next_failure(library, url, path) is not None
 
     def stops(self, library: str, method: str, url: str, headers: Headers, parts: list[bytes]) -> bool:
         """Say whether sending such a request failed when so much of its body had been handed over."""
@@ -64,7 +69,7 @@ class Connections:
             return False
         wanted, body = significant(redact_headers(headers)[0]), b"".join(parts)
         with self._playback.ledger:
-            alike = [one for one in self._playback.left() if (one.library, one.method, one.url) == begun]
+            alike = list(self._begun.left(begun, context.here().path))
         return any(
             one.body == body and _send_failed(one) and significant(one.headers) == wanted
             for one in alike
@@ -76,22 +81,27 @@ class Connections:
         path, wanted = context.here().path, significant(redact_headers(headers)[0])
         begun = library, method, redact_url(url)[0]
         with self._playback.ledger:
-            alike = [one for one in self._playback.left() if (one.library, one.method, one.url) == begun]
-        fitting = [one for one in alike if significant(one.headers) == wanted]
-        if not fitting:
+            effect = self._with_head(begun, path, wanted)
+        if effect is None:
             return [], True
-        effect = min(fitting, key=lambda one: (one.path != path, one.index))
         arrived = [arrival for arrival in effect.arrivals if arrival.kind == WIRE]
         if not effect.body_complete:
             return [arrival.data for arrival in arrived], False
         return [arrival.data for arrival in arrived if arrival.at_ns < effect.sent_at_ns], True
 
+    def _with_head(
+        self, begun: tuple[str, str, str], path: str, wanted: dict[bytes, tuple[bytes, ...]]
+    ) -> Effect | None:
+        for effect in self._begun.left(begun, path):
+            if significant(effect.headers) == wanted:
+                return effect
+        return None
+
+    def _next_failure(self, library: str, url: str, path: str) -> Effect | None:
+        first = self._of_library.next(library, path)
+        mine = first is not None and first.path == path and first.url == url
+        return first if first is not None and mine and failed_at(first) else None
+
 
 def _send_failed(effect: Effect) -> bool:
     return any(one.kind == MOVE and one.data.startswith(SEND_FAILED) for one in effect.arrivals)
-
-
-def _next_failure(free: list[Effect], library: str, url: str, path: str) -> Effect | None:
-    mine = [one for one in free if one.library == library and one.path == path]
-    first = min(mine, key=lambda one: one.index, default=None)
-    return first if first is not None and first.url == url and failed_at(first) else None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from tachograph.formats.effect_log import EffectLog
+    from tachograph.formats.effect_log import EffectLog, Fact
     from tachograph.replay.driving import Drive
 
 
@@ -23,7 +23,9 @@ class Openings:
     """The decisions of a log as they open again. `drive` is the inbound request of one of them, where it is sent."""
 
     def __init__(self, log: EffectLog, report: Callable[[int, int, bytes], None]) -> None:
-        self._recorded = log.of(fr.OPEN)
+        self._recorded: dict[str, list[Fact]] = {}
+        for fact in log.of(fr.OPEN):
+            self._recorded.setdefault(fact.path, []).append(fact)
         self._report = report
         self._opened: dict[str, int] = {}
         self.drive: Drive | None = None
@@ -31,10 +33,10 @@ class Openings:
     def open(self, facts: dict[str, Any]) -> tuple[int, str | None]:
         """A decision opens: its recorded number and id, 0 and None where it is none that was recorded."""
         drive, path = self.drive, context.here().path
-        if drive is not None and not any(one.path == path for one in self._recorded) and drive.takes():
+        if drive is not None and path not in self._recorded and drive.takes():
             path = context.here().path
         nth = self._opened[path] = self._opened.get(path, 0) + 1
-        recorded = [fact for fact in self._recorded if fact.path == path]
+        recorded = self._recorded.get(path, [])
         again = recorded[nth - 1] if nth <= len(recorded) else None
         number = again.decision if again is not None else 0
         if drive is not None and number == drive.number:

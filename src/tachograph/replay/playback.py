@@ -16,7 +16,7 @@ from __future__ import annotations
 from time import perf_counter_ns
 
 from tachograph.comparison.leaves import as_json
-from tachograph.comparison.requests import Prepared, Request, compare_requests, nearest
+from tachograph.comparison.requests import Prepared, Request
 from tachograph.formats import frame as fr
 from tachograph.formats import values
 from tachograph.formats.credentials import redact_headers, redact_url
@@ -29,6 +29,7 @@ from tachograph.replay.openings import Openings
 from tachograph.replay.ordering import Order
 from tachograph.replay.pausing import Lapse, Pause, Pauses
 from tachograph.replay.played import Declared, Played
+from tachograph.replay.recordings import Recordings
 from tachograph.replay.redraws import Redraws
 from tachograph.replay.stub import StubOf
 from tachograph.seams import context, port
@@ -77,11 +78,7 @@ class Playback:
         self._finished = False
         self._free: dict[int, Effect] = {effect.index: effect for effect in log.effects}
         self.connections = Connections(self, log.effects)
-        self._requests: dict[int, Prepared] = {}
-        self._exact: dict[Any, list[Effect]] = {}
-        for effect in log.effects:
-            if effect.kind == HTTP:
-                self._exact.setdefault(self._key(self._request_of(effect), effect.wire), []).append(effect)
+        self._recordings = Recordings(log, self.is_free)
         self.order = Order(log.effects, let_go=self._let_go, ledger=self.ledger)
         self.pauses = Pauses(log.effects, self.order, take=self._take, served=self._served_sleep, report=report)
         self._draws = Redraws(log.draws)
@@ -101,7 +98,8 @@ class Playback:
         request = Prepared(Request(HTTP, method, shown, kept, body))
         path = context.here().path
         with self.ledger:
-            effect, notes = self._claim(request, path, wire=library in WIRE_LIBRARIES)
+            effect, notes = self._recordings.request(request, path, wire=library in WIRE_LIBRARIES)
+            self._claim(effect)
         if effect is None:
             self._missed(request, path)
         assert effect is not None
@@ -109,40 +107,12 @@ class Playback:
         self.spent_ns += perf_counter_ns() - began
         return Played(self, effect)
 
-    def _request_of(self, effect: Effect) -> Prepared:
-        known = self._requests.get(effect.index)
-        if known is None:
-            request = Request(HTTP, effect.method, effect.url, effect.headers, effect.body)
-            known = self._requests[effect.index] = Prepared(request)
-        return known
+    def _claim(self, effect: Effect | None) -> None:
+        if effect is not None:
+            del self._free[effect.index]
+            self.ledger.claim(effect)
 
-    @staticmethod
-    def _key(prepared: Prepared, wire: bool) -> Any:
-        # What was taken at the socket cannot answer a client that is given a head and chunks, nor the other way round.
-        request = prepared.request
-        return wire, request.method, prepared.url, frozenset(prepared.headers.items()), request.body
-
-    def _claim(self, request: Prepared, path: str, *, wire: bool) -> tuple[Effect | None, list[str]]:
-        same = [effect for effect in self._exact.get(self._key(request, wire), ()) if self._is_free(effect)]
-        if same:
-            return self._pick(same, path), []
-        # In the order in which they would be picked, so that the first that fits is the one: a long run has one
-        # comparison per call and not one per recording.
-        method = request.request.method
-        free = [o for o in self.left() if o.kind == HTTP and o.method == method and o.wire == wire]
-        for effect in sorted(free, key=lambda one: (one.path != path, one.index)):
-            verdict = compare_requests(self._request_of(effect), request)
-            if verdict.level != "different":
-                return self._pick([effect], path), list(verdict.notes) or ["same meaning"]
-        return None, []
-
-    def _pick(self, fitting: list[Effect], path: str) -> Effect:
-        effect = next((one for one in fitting if one.path == path), None) or min(fitting, key=lambda one: one.index)
-        del self._free[effect.index]
-        self.ledger.claim(effect)
-        return effect
-
-    def _is_free(self, effect: Effect) -> bool:
+    def is_free(self, effect: Effect) -> bool:
         """Whether no call of any process of this replay has taken it."""
         return effect.index in self._free and not self.ledger.is_claimed(effect)
 
@@ -155,22 +125,13 @@ class Playback:
         with self.ledger:
             return self._free.pop(effect.index, None) is not None and self.ledger.claim(effect)
 
-    def left(self) -> list[Effect]:
-        """All that is free; what other processes took is forgotten here."""
-        if self.ledger.shared:
-            for effect in [one for one in self._free.values() if self.ledger.is_claimed(one)]:
-                del self._free[effect.index]
-        return list(self._free.values())
-
-    def take(self, find: Callable[[list[Effect]], Effect | None]) -> Effect | None:
-        """Consume what `find` finds among all that is free, if it finds something."""
-        path = context.here().path
+    def take(self, find: Callable[[], Effect | None]) -> Effect | None:
+        """Consume what `find` finds, if it finds something."""
         with self.ledger:
-            effect = find(self.left())
-            if effect is not None:
-                self._pick([effect], path)
+            effect = find()
+            self._claim(effect)
         if effect is not None:
-            self._served(effect, EXACT, path, [])
+            self._served(effect, EXACT, context.here().path, [])
         return effect
 
     def _served(self, effect: Effect, rung: int, path: str, notes: list[str]) -> None:
@@ -180,20 +141,16 @@ class Playback:
 
     def _missed(self, prepared: Prepared, path: str) -> None:
         request = prepared.request
-        candidates = [effect for effect in self._log.effects if effect.kind == HTTP]
         said: dict[str, Any] = {
             "call": {"kind": HTTP, "method": request.method, "endpoint": request.url}, "path": path,
         }  # fmt: skip
-        if candidates:
-            free = [effect for effect in candidates if self._is_free(effect)] or candidates
-            found = nearest(prepared, [self._request_of(effect) for effect in free])
-            if found is not None:
-                said["nearest"] = free[found.position].index
-                leaf = found.first
-                if leaf is not None:
-                    said["firstDifference"] = {
-                        "path": leaf.path, "recorded": as_json(leaf.recorded), "replayed": as_json(leaf.replayed),
-                    }  # fmt: skip
+        found = self._recordings.nearest(prepared)
+        if found is not None:
+            said["nearest"], leaf = found[0].index, found[1]
+            if leaf is not None:
+                said["firstDifference"] = {
+                    "path": leaf.path, "recorded": as_json(leaf.recorded), "replayed": as_json(leaf.replayed),
+                }  # fmt: skip
         self._miss(said)
 
     def _miss(self, said: dict[str, Any]) -> None:
@@ -228,7 +185,9 @@ class Playback:
     def ask_spawn(self, command: dict[str, Any], _path: str) -> StubOf:
         """Return the recorded program's output and status. Raises EffectMissed if it was not started."""
         path = context.here().path
-        effect = self._same(SUBPROCESS, path, lambda one: one.command == command)
+        with self.ledger:
+            effect = self._recordings.spawned(command, path)
+            self._claim(effect)
         if effect is None:
             self._miss({"call": {"kind": SUBPROCESS, "endpoint": " ".join(command["args"])}, "path": path})
         assert effect is not None
@@ -247,7 +206,9 @@ class Playback:
         path = context.here().path
         for value, placeholder in self._lent.items():
             inputs = inputs.replace(value, placeholder)
-        effect = self._same(kind, path, lambda one: one.name == name and one.inputs == inputs)
+        with self.ledger:
+            effect = self._recordings.declared(kind, name, inputs, path)
+            self._claim(effect)
         if effect is None:
             self._missed_declared(kind, name, inputs, path)
         assert effect is not None
@@ -255,18 +216,10 @@ class Playback:
         self._served(effect, EXACT, path, [])
         return Declared(self, effect)
 
-    def _same(self, kind: str, path: str, fits: Callable[[Effect], bool]) -> Effect | None:
-        with self.ledger:
-            fitting = [one for one in self.left() if one.kind == kind and fits(one)]
-            return self._pick(fitting, path) if fitting else None
-
     def _consume_inside(self, outer: Effect) -> None:
-        inside = {outer.index}
         self._draws.skip_inside(outer)
-        for effect in self._log.effects:
-            if effect.parent in inside:
-                inside.add(effect.index)
-                self._consume([effect, *self._recorded.inside(effect)], outer)
+        for effect in self._recordings.inside(outer):
+            self._consume([effect, *self._recorded.inside(effect)], outer)
 
     def _consume(self, effects: Iterable[Effect], outer: Effect) -> None:
         for effect in effects:
@@ -278,7 +231,7 @@ class Playback:
                 self._report(fr.SERVED, effect.index, values.encode({"rung": EXACT, "inside": outer.index}))
 
     def _missed_declared(self, kind: str, name: str, inputs: bytes, path: str) -> None:
-        near = nearest_declared(self._log.effects, self._is_free, kind=kind, name=name, inputs=inputs, path=path)
+        near = nearest_declared(self._log.effects, self.is_free, kind=kind, name=name, inputs=inputs, path=path)
         self._miss({"call": {"kind": kind, "endpoint": name}, "path": path, **near})
 
     def fed_otherwise(self, effect: Effect, leaf: dict[str, str]) -> None:

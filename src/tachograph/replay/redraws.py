@@ -6,6 +6,7 @@ that it has here; it is drift, as is a recorded one that nobody drew again. Stan
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 
 from tachograph.formats import frame as fr
@@ -30,6 +31,10 @@ class Redraws:
         self._waiting: dict[Key, deque[Draw]] = {}
         for draw in draws:
             self._waiting.setdefault((draw.path, draw.site), deque()).append(draw)
+        self._by_path: dict[str, list[deque[Draw]]] = {}
+        for (path, _), queue in self._waiting.items():
+            self._by_path.setdefault(path, []).append(queue)
+        self._paths = sorted(self._by_path)
         self._sites: dict[tuple[int, int, int], tuple[tuple[str, ...], Any]] = {}
         self.drifted: dict[Key, int] = {}
 
@@ -56,9 +61,10 @@ class Redraws:
     def skip_inside(self, outer: Effect) -> None:
         """Forget what was drawn inside an effect that is served from the record."""
         end = outer.arrivals[-1].at_ns if outer.arrivals else outer.at_ns
-        for (path, _), draws in self._waiting.items():
-            if path == outer.path or path.startswith(outer.path + "/"):  # they rode in what came next, its end at last
-                while draws and outer.at_ns < draws[0].at_ns <= end:
+        first, last = bisect_left(self._paths, outer.path + "/"), bisect_left(self._paths, outer.path + "0")
+        for path in (outer.path, *self._paths[first:last]):  # itself and all below: "0" comes behind "/"
+            for draws in self._by_path.get(path, ()):
+                while draws and outer.at_ns < draws[0].at_ns <= end:  # they rode in what came next, its end at last
                     draws.popleft()
 
     def left(self) -> list[dict[str, Any]]:

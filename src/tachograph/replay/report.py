@@ -302,11 +302,15 @@ _SAID = {fr.OUTPUT: "output", fr.CONFIGURE: "configuration", fr.FAIL: "failure",
 def _outputs(log: EffectLog, outcome: Outcome) -> list[DivergenceItem]:
     """What the program said of each decision, in order: outputs, configuration, failures, how it closed."""
     items = []
-    recorded = log.of(*_SAID)
-    replayed = [frame for frame in outcome.frames if frame.kind in _SAID]
-    for number in sorted({fact.decision for fact in recorded} | {frame.effect for frame in replayed}):
-        ours = [(fact.kind, fact.payload) for fact in recorded if fact.decision == number]
-        theirs = [(frame.kind, frame.payload) for frame in replayed if frame.effect == number]
+    recorded: dict[int, list[tuple[int, bytes]]] = {}
+    replayed: dict[int, list[tuple[int, bytes]]] = {}
+    for fact in log.of(*_SAID):
+        recorded.setdefault(fact.decision, []).append((fact.kind, fact.payload))
+    for frame in outcome.frames:
+        if frame.kind in _SAID:
+            replayed.setdefault(frame.effect, []).append((frame.kind, frame.payload))
+    for number in sorted({*recorded, *replayed}):
+        ours, theirs = recorded.get(number, []), replayed.get(number, [])
         for place in range(max(len(ours), len(theirs))):
             here = ours[place] if place < len(ours) else None
             there = theirs[place] if place < len(theirs) else None
@@ -348,16 +352,13 @@ def _notes(
         notes.append(f"stood in for credentials that are not set here: {', '.join(sorted(plan.placeholders))}")
     if any(effect.response_tags for effect in log.effects):
         notes.append("set-cookie values were answered with placeholders of the same shape")
-    moved = [frame.effect for frame, said in served if said.get("path") not in (None, _path(log, frame.effect))]
+    paths = {effect.index: effect.path for effect in log.effects}
+    moved = [frame.effect for frame, said in served if said.get("path") not in (None, paths.get(frame.effect, ""))]
     if moved:
         notes.append(f"{len(moved)} effect(s) were asked for on another task path than recorded")
     if not ready:
         notes.append("the program did not load the replay: is it a Python 3.11+ program started without -I, -E or -S?")
     return notes
-
-
-def _path(log: EffectLog, index: int) -> str:
-    return next((effect.path for effect in log.effects if effect.index == index), "")
 
 
 def _timings(outcome: Outcome) -> dict[str, float]:
