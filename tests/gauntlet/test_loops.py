@@ -47,6 +47,20 @@ def test_every_client_that_awaits_comes_back_on_each_loop_task_by_task(tmp_path:
     assert len({one["path"] for one in asked}) >= 20, "each task has a path of its own"
 
 
+@pytest.mark.parametrize("loop", LOOPS)
+def test_programs_that_a_loop_starts_come_back_and_a_python_child_runs_again(tmp_path: Path, loop: str) -> None:
+    def answer(request: Request) -> Behaviour:
+        return json_reply({"said": request.body.decode().upper()})
+
+    with ScriptedServer(answer) as server:
+        recorded = record(tmp_path, "starts.py", url=server.url, loop=loop)
+        assert recorded.exit_code == 0, recorded.stderr
+        assert b"FROM THE CHILD" in recorded.stdout
+        replayed = replay(recorded, server=server)
+    same(recorded, replayed)
+    assert [one["path"].count("/p") for one in recorded.calls()] == [1]
+
+
 def message(*content: dict[str, Any], stop: str = "end_turn") -> dict[str, Any]:
     """A whole message."""
     return {

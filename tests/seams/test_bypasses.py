@@ -12,12 +12,6 @@ PROGRAM = """
 import asyncio, sys
 from pathlib import Path
 import uvloop
-async def program():
-    process = await asyncio.create_subprocess_exec("echo", "hello", stdout=-1)
-    return (await process.communicate())[0]
-async def shell():
-    process = await asyncio.create_subprocess_shell("echo hello", stdout=-1)
-    return (await process.communicate())[0]
 async def unix():
     await asyncio.open_unix_connection("/nonexistent/tachograph")
 async def datagram():
@@ -36,8 +30,6 @@ async def main():
 uvloop.run(main())
 """
 WAYS = {
-    "program": ("subprocess.Popen", "echo"),
-    "shell": ("subprocess.Popen", "echo hello"),
     "unix": ("socket.connect", "/nonexistent/tachograph"),
     "datagram": ("socket.sendto", "127.0.0.1:9"),
     "resolve": ("socket.getaddrinfo", "nowhere.invalid"),

@@ -185,14 +185,18 @@ async def main():
 async def shell(line):
     p = await asyncio.create_subprocess_shell(line, stdout=-1)
     return (await p.communicate())[0]
+if len(sys.argv) > 1:
+    import uvloop
+    uvloop.install()
 asyncio.run(main())
 """
 
 
-def test_programs_started_with_asyncio_are_recorded_and_played_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("loop", ["", "uvloop"])
+def test_programs_started_with_asyncio_are_recorded_and_played_again(tmp_path: Path, loop: str) -> None:
     session = Session(tmp_path, ASYNC)
-    recorded = session.record()
-    assert recorded.out == session.plain().out
+    recorded = session.record(*loop.split())
+    assert recorded.out == session.plain(*loop.split()).out
     assert recorded.notes() == []
     replayed = recorded.replay()
     assert replayed.out == recorded.out

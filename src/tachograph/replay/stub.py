@@ -25,7 +25,7 @@ class StubOf:
     """A started program as recorded, for the subprocess seam; what it is fed must be what the recorded one was fed."""
 
     __slots__ = (
-        "_effect", "_fed", "_playback", "_polls", "again", "path", "recorded", "refusal", "status", "stderr",
+        "_effect", "_fed", "_playback", "_polls", "again", "fed", "path", "recorded", "refusal", "status", "stderr",
         "stdout", "steps", "until_signalled",
     )  # fmt: skip
 
@@ -36,6 +36,7 @@ class StubOf:
         self.stdout, self.stderr = effect.output(1), effect.output(2)
         self.status = effect.exit_status or 0
         self.refusal = refusal
+        self.fed = None if effect.body_complete else len(effect.body)
         self.steps = steps_of(effect) if playback.ledger.paced else None
         self.until_signalled = effect.ended == port.CUT_OFF
 

@@ -1,8 +1,8 @@
 """What leaves past every seam, and past the audit hook where it stands in native code: websockets, and uvloop's ways.
 
 The `websockets` library shows as a connection to the audit hook; here it is named, so that a refused replay says what
-was missing. uvloop connects, resolves and starts programs in libuv, without one audit event: its methods tell the hook
-what it would have heard. A recorder notes each, a playback refuses it.
+was missing. uvloop connects and resolves in libuv, without one audit event: its methods tell the hook what it would
+have heard. A recorder notes each, a playback refuses it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ def _patch_uvloop(module: ModuleType) -> None:
     loop: Any = module.Loop
     create_connection, create_unix = loop.create_connection, loop.create_unix_connection
     create_datagram, getaddrinfo = loop.create_datagram_endpoint, loop.getaddrinfo
-    subprocess_exec, subprocess_shell = loop.subprocess_exec, loop.subprocess_shell
 
     async def connecting(self: Any, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
         if host is not None or port is not None:
@@ -59,18 +58,9 @@ def _patch_uvloop(module: ModuleType) -> None:
         hooks.heard("socket.getaddrinfo", host, port)
         return await getaddrinfo(self, host, port, **options)
 
-    async def starting(self: Any, protocol_factory: Any, program: Any, *args: Any, **options: Any) -> Any:
-        hooks.heard("subprocess.Popen", program)
-        return await subprocess_exec(self, protocol_factory, program, *args, **options)
-
-    async def starting_shell(self: Any, protocol_factory: Any, cmd: Any, **options: Any) -> Any:
-        hooks.heard("subprocess.Popen", cmd)
-        return await subprocess_shell(self, protocol_factory, cmd, **options)
-
     for name, patched in (
         ("create_connection", connecting), ("create_unix_connection", connecting_unix),
         ("create_datagram_endpoint", opening), ("getaddrinfo", resolving),
-        ("subprocess_exec", starting), ("subprocess_shell", starting_shell),
     ):  # fmt: skip
         patched.__name__ = name
         patched.__qualname__ = f"Loop.{name}"

@@ -288,6 +288,8 @@ if TYPE_CHECKING:
         refusal: BaseException | None
         recorded: bool
         until_signalled: bool
+        fed: int | None
+        """Bytes that it was fed before its input was left open; None where that was closed."""
         steps: tuple[list[tuple[int, float, int]], float] | None
         """When it wrote what (stream, seconds, bytes), and when it ended, to be played at that pace; None: at once."""
         again: bool  # it is run again, on this path:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # Drain what the program feeds (beside, so that a dialogue does not block), play both streams at once and close each at
 # its end (whichever the program reads first must not wait for the other), end as recorded. The streams are named by
 # path, since dash knows descriptors of one digit only.
-_DRAIN = "{{ cat <&{spare} >/dev/null 2>&1 & }} {spare}<&0; "
+_DRAIN = "{{ {read} <&{spare} >/dev/null 2>&1 & }} {spare}<&0; "
 _SCRIPT = "{drain}{timer}{out} 2>&- & exec >&-; {err} >&2; exec 2>&-; wait $!{timed}; {ending}"
 # One that its parent ended by a signal keeps its streams and goes on until a signal comes, then ends as it did.
 _UNTIL_SIGNALLED = (
@@ -121,7 +121,7 @@ def _tap(process: Any, name: str, exchange: port.Exchange, stream: int) -> None:
     setattr(process, name, tapped)
 
 
-def _command(args: Any, options: dict[str, Any]) -> dict[str, Any]:
+def command_of(args: Any, options: dict[str, Any]) -> dict[str, Any]:
     """What identifies a started program: arguments, folder, shell, which of its streams are pipes."""
     listed = [args] if isinstance(args, (str, bytes, os.PathLike)) else args
     cwd = options.get("cwd")
@@ -142,8 +142,13 @@ def _kind(stream: Any) -> str:
     return "pipe" if hasattr(stream, "getsockname") else "file"  # older asyncio feeds through a pair of sockets
 
 
-def _stub(stub: port.Stub, options: dict[str, Any], streams: list[str]) -> tuple[list[str], list[int]]:
-    """Return the stub's command and the descriptors it reads from."""
+def stub_of(
+    stub: port.Stub, options: dict[str, Any], streams: list[str], fed: int | None = None
+) -> tuple[list[str], list[int]]:
+    """Return the stub's command and the descriptors it reads from; `options` are changed to what it is started with.
+
+    `fed`: how many bytes it takes from its input before it may close it; None: all.
+    """
     numbers = []
     for data in (stub.stdout, stub.stderr):
         fd = os.memfd_create("tachograph-stub", 0) if hasattr(os, "memfd_create") else _unlinked()
@@ -152,7 +157,7 @@ def _stub(stub: port.Stub, options: dict[str, Any], streams: list[str]) -> tuple
         numbers.append(fd)
     ending = f"exit {stub.status}" if stub.status >= 0 else f"kill -{-stub.status} $$"
     spare = next(number for number in (3, 4, 5) if number not in numbers)
-    drain = _DRAIN.format(spare=spare) if streams[0] == "pipe" else ""
+    drain = _DRAIN.format(spare=spare, read="cat" if fed is None else f"head -c {fed}") if streams[0] == "pipe" else ""
     out, err = _played(stub, numbers[0], 1), _played(stub, numbers[1], 2)
     names = {"drain": drain, "timer": "", "timed": "", "out": out, "err": err}
     if stub.steps is not None:
@@ -207,7 +212,7 @@ def _patch(module: ModuleType) -> None:
         options = _named(module, rest, kwargs)
         if not isinstance(args, (str, bytes, os.PathLike)):
             args = list(args)  # it may be a generator, and is read twice
-        command, path = _command(args, options), child_path()
+        command, path = command_of(args, options), child_path()
         if listener.answers:
             stub = listener.ask_spawn(command, path)
             if stub.refusal is not None:
@@ -239,7 +244,7 @@ def _patch(module: ModuleType) -> None:
         _tap_input(self, exchange, options.get("bufsize", -1))
 
     def _play(self: Any, stub: port.Stub, options: dict[str, Any], streams: list[str]) -> None:
-        args, numbers = _stub(stub, options, streams)
+        args, numbers = stub_of(stub, options, streams)
         token = starting.set(True)
         try:
             start(self, args, **options)

@@ -23,6 +23,7 @@ from tachograph.seams import (
     sleeps,
     subprocesses,
     timers,
+    uvloop_programs,
 )
 
 SEAMS = {
@@ -30,7 +31,7 @@ SEAMS = {
     "httpx2": "httpx2 transports, sync and async (class level): openai, anthropic, google-genai, mcp",
     "http.client": "connections of http.client at their socket: urllib, requests, urllib3, botocore",
     "aiohttp": "aiohttp's client, below its parser: what is written to a connection and comes from it",
-    "subprocess": "subprocess.Popen, asyncio's subprocess transport, os.system; Python children, however started",
+    "subprocess": "subprocess.Popen, the subprocess transports of asyncio and uvloop, os.system; Python children",
     "socket": "what the program itself listens at (socket.socket, asyncio, uvloop): calls to it stay inside the run",
     "inbound": "what the run's own listeners accept: the HTTP/1.x request in which a decision opened, and its answer",
     "sleeps": "time.sleep; waits of threads and for programs that ran out of time; timers of asyncio and uvloop",
@@ -52,6 +53,7 @@ def install() -> None:
     processes.install()
     pools.install()
     subprocesses.install()
+    uvloop_programs.install()
     draws.install()
     listeners.install()
     inbound.install()
