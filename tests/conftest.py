@@ -39,12 +39,13 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A configuration folder of the tests' own, for this process and every child that inherits its environment."""
+    """Configuration and state folders of the tests' own, for this process and every child that inherits them."""
     folder = tmp_path_factory.mktemp("configuration")
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("TACHO_")]:
             patch.delenv(name)
         patch.setenv("XDG_CONFIG_HOME", str(folder))
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
         yield folder
 
 

@@ -93,5 +93,5 @@ def test_the_catalogue_is_made_anew_from_the_journal_alone(kept: Kept) -> None:
     before = kept.store.decisions()
     (kept.path / "catalogue.db").unlink()
     assert kept.store.decisions() == before  # read from the journal, nothing written
-    assert kept.store.rebuild() == 5  # four decisions and the record of the run that holds two of them
+    assert kept.store.rebuild() == 7  # two keys, four decisions, and the record of the run that holds two of them
     assert kept.store.decisions() == before

@@ -24,7 +24,7 @@ from tachograph.intake.reading import plainly
 from tachograph.intake.sealing import Sealer
 from tachograph.model.effect import EXTERNAL, HTTP, SLEEP, TOOL, Effect
 from tachograph.store.disk import DISK, Disk
-from tachograph.store.entry import RUN, Entry
+from tachograph.store.entry import RUN, STATEMENT, Entry
 from tachograph.store.journal import Journal
 from tachograph.store.keytable import KeyTable
 from tachograph.store.location import StoreFolder, open_store
@@ -116,6 +116,8 @@ class Kept:
         found: dict[str, SealedRun] = {}
         try:
             for entry in self.entries():
+                if entry.kind == STATEMENT:
+                    continue
                 run = found.setdefault(entry.run, SealedRun([], []))
                 run.entries.append(entry)
                 run.logs += [content.read(place) for place in entry.places]

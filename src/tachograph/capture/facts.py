@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from binascii import a2b_base64
 from hashlib import sha256
 from hmac import digest
 from time import time_ns
@@ -75,6 +76,20 @@ def own_files() -> dict[str, str]:
         except OSError:
             continue
     return found
+
+
+def newest_checkpoint(spool: str) -> list[Any]:
+    """Return size and root (hexadecimal) of the newest checkpoint of the store's log: what was sealed came before this.
+
+    An empty list where there is none yet, or it does not read as one. Read by hand: a recorded program pays for it.
+    """
+    try:
+        with open(os.path.join(store_of(spool), "log", "checkpoint"), "rb") as file:
+            _, size, root = file.read(4096).split(b"\n")[:3]
+        head = a2b_base64(root, strict_mode=True)
+        return [int(size), head.hex()] if len(head) == 32 else []
+    except (OSError, ValueError):
+        return []
 
 
 def store_of(spool: str) -> str:

@@ -12,7 +12,7 @@ import os
 import sys
 from time import monotonic_ns, time_ns
 
-from tachograph.capture.facts import entry_files, environment_facts, new_run_id, read_key
+from tachograph.capture.facts import entry_files, environment_facts, new_run_id, newest_checkpoint, read_key
 from tachograph.errors import Refused
 from tachograph.formats import frame as fr
 from tachograph.formats import values
@@ -83,6 +83,7 @@ def launch(argv: list[str], *, store: StoreFolder, tag_file: str, agent: str | N
         return launch_unrecorded(argv)
     watcher = SpoolWatcher(spool)
     facts = run_facts(argv, kinds=kinds, seed=seed, agent=agent, tag_key=read_key(tag_file))
+    facts["after"] = newest_checkpoint(store.spool)
     spool.append(fr.Frame(fr.RUN, 0, 0, 0, 0, 0, monotonic_ns(), b"", values.encode(facts)).written())
     settings = {
         "RUN": run_id, "SPOOL": store.spool, "PUBLIC": store.intake_public_key.hex(), "TAGFILE": tag_file,

@@ -64,7 +64,7 @@ def examine(
     divided = _divided_as_given(document, kinds, blobs, out)
     given = {item.pointer: item for item in divided.items}
     _compare_skeletons(signed, divided, kinds, out)
-    for pointer, item in given.items():
+    for pointer in given:
         if pointer not in committed:
             out.faults.append(f"{pointer}: content without a commitment")
             out.states[pointer] = MISMATCH

@@ -47,16 +47,19 @@ INVALID = {"state": "unavailable", "provenance": "observed", "reason": "invalid"
 class Item(NamedTuple):
     """One content value: where it stands, its kind, and the exact bytes that its digest covers.
 
-    Of a `tree`, `data` is the 32-byte head itself.
+    Of a `tree`, `data` is the 32-byte head itself. Of a large blob only the digest may be at hand: then it is `ready`.
     """
 
     pointer: str
     kind: str
-    data: bytes
+    data: bytes = b""
+    ready: str = ""
 
     @property
     def digest(self) -> str:
         """`sha256:` and 64 digits: of the bytes, of a tree the head itself."""
+        if self.ready:
+            return self.ready
         return f"sha256:{self.data.hex()}" if self.kind == TREE else digest(self.data)
 
 
@@ -94,10 +97,12 @@ def payload(skeleton: Mapping[str, Any], committed: Mapping[str, str]) -> bytes:
 
 
 def divide(
-    document: Mapping[str, Any], blobs: Mapping[str, bytes], trees: Mapping[str, bytes],
+    document: Mapping[str, Any], blobs: Mapping[str, bytes | str], trees: Mapping[str, bytes],
     kinds: Mapping[str, str] | None = None,
 ) -> Divided:  # fmt: skip
     """Split a document. `blobs` and `trees` hold, by pointer, the bytes for which a digest stands in the document.
+
+    Of a large blob the digest alone (`sha256:` and 64 digits) will do.
 
     `kinds` says, of a document that comes with a payload, which places are committed, and as what.
     """
@@ -116,7 +121,7 @@ def divide(
 
 class _Walker:
     def __init__(
-        self, blobs: Mapping[str, bytes], trees: Mapping[str, bytes], out: Divided, kinds: Mapping[str, str]
+        self, blobs: Mapping[str, bytes | str], trees: Mapping[str, bytes], out: Divided, kinds: Mapping[str, str]
     ) -> None:  # fmt: skip
         self.blobs, self.trees, self.out, self.kinds = blobs, trees, out, kinds
 
@@ -169,7 +174,9 @@ class _Walker:
 
     def content(self, pointer: str, value: Any) -> None:
         if pointer in self.blobs:
-            self.out.items.append(Item(pointer, BLOB, self.blobs[pointer]))
+            blob = self.blobs[pointer]
+            made = Item(pointer, BLOB, ready=blob) if isinstance(blob, str) else Item(pointer, BLOB, blob)
+            self.out.items.append(made)
         elif pointer in self.trees:
             self.out.items.append(Item(pointer, TREE, self.trees[pointer]))
         elif self.kinds.get(pointer) not in (BLOB, TREE) or not is_digest(value):

@@ -1,13 +1,12 @@
 """The sealer: what waits in the spool becomes sealed captures (contracts/capture-v1.md, rule 5).
 
-One sealer per store, under an exclusive lock. Per run: (a) gather, read, outline; (b) content to its domain's segment,
-wrapped keys to the key table, fsync; (c) journal records, fsync: *now sealed*; (f) the catalogue, with the journal
-position in the same transaction; (g) the spool file's key, then the file. Starting up redoes (f) and (g) from the
-journal, so a crash between any two steps loses nothing and seals nothing twice: a run's decisions come first in a batch
-and the run's own record last, with the names of the spool files it was made from; whatever the journal has is left out.
-Decisions that end while their run goes on are sealed meanwhile (`intake.early`).
-
-The signature (c), log (d) and checkpoint (e) are not made yet; their places in the journal's records are there.
+One sealer per store, under an exclusive lock. Per run: (a) gather, read, assemble, commit; (b) content to its domain's
+segment, wrapped keys to the key table, fsync; (c) number and sign, journal records, fsync: *now sealed*; (d) the leaves
+of the log and (e) a checkpoint (`intake.vouching`); (f) the catalogue, with the journal position in the same
+transaction; (g) the spool file's key, then the file. Starting up redoes (d) to (g) from the journal, so a crash between
+any two steps loses nothing and seals nothing twice: a run's decisions come first in a batch and the run's own record
+last, with the names of the spool files it was made from; whatever the journal has is left out. Decisions that end while
+their run goes on are sealed meanwhile (`intake.early`).
 """
 
 from __future__ import annotations
@@ -17,15 +16,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from tachograph.canonical import canonical
 from tachograph.errors import FormatError, NotFound, Refused
 from tachograph.formats import frame as fr
 from tachograph.intake import early, waiting
+from tachograph.intake.anchor import Anchor
 from tachograph.intake.gather import NOTHING_KEPT, gather
 from tachograph.intake.logs import Log, split
 from tachograph.intake.masking import Credentials
 from tachograph.intake.skeleton import Outline, outline
 from tachograph.intake.sketch import Sketch
+from tachograph.intake.vouching import EMPTY_LOG, Unsigned, Vouching
 from tachograph.model.identity import minted_at_ms, with_prefix
 from tachograph.store.catalogue import Catalogue, Query, Row
 from tachograph.store.disk import DISK, Disk
@@ -46,11 +46,18 @@ MOST_WAITING = 32 << 20  # bytes of memory that content takes until it is commit
 
 
 class _Described(NamedTuple):
-    """A record before its content is stored, with the secret of its own and the logs that it will name."""
+    """A record before its content is stored, with the secret of its own and the logs that it will name.
+
+    `after`: size and root of the newest checkpoint that was known when its run began.
+    """
 
     entry: Entry
     secret: bytes
     logs: list[Log]
+    payload: dict[str, Any]
+    commitments: dict[str, str]
+    tenant: str
+    after: tuple[int, str]
 
 
 class Sealer:
@@ -73,6 +80,9 @@ class Sealer:
             self._journal = Journal(folder.journal, write=True, disk=disk)
             self._catalogue = Catalogue(folder.path, write=True)
             self._catalogue.catch_up(self._journal)
+            self._vouching = Vouching(
+                folder, self._keyring, self._journal, anchor=Anchor(environ, disk=disk), disk=disk
+            )  # fmt: skip
             self._content = ContentStore(folder.segments, self._keys, vouched=self._catalogue.vouched, disk=disk)
             self.repaired = [*self._journal.repaired, *self._catalogue.repaired]
         except BaseException:
@@ -85,6 +95,7 @@ class Sealer:
     def __exit__(self, *_: object) -> None:
         self._catalogue.close()
         self._content.close()
+        self._vouching.close()
         self._journal.close()
         self._keys.close()
         self._lock.release()
@@ -136,8 +147,7 @@ class Sealer:
         if (logs[0].decision_id or run.run_id) not in known.sealed:  # last: it says that the run is whole
             own = self._entry(logs[0], sources, run_facts)
             described.append(own._replace(logs=[logs[0], *early.late(logs[1:], gathered, known)]))
-        entries = [self._placed(one) for one in described]
-        self._seal(entries)
+        entries = self._seal([self._placed(one) for one in described])
         self._close_segments(entries, [place for row in rows if _ends_with_run(row) for place in row.places])
         self._destroy([*spooled.read, *run.markers])
         return [entry.decision for entry in entries if entry.kind == CAPTURE]
@@ -153,15 +163,23 @@ class Sealer:
             return []
         sources, run_facts = early.sources_of(spooled), logs[0].first(fr.RUN, fr.PROCESS)
         described = [self._entry(log, sources if log is logs[1] else (), run_facts) for log in logs[1:]]
-        entries = [self._placed(one) for one in described]
-        self._seal(entries)
-        return [entry.decision for entry in entries]
+        entries = self._seal([self._placed(one) for one in described])
+        return [entry.decision for entry in entries if entry.kind == CAPTURE]
 
-    def _seal(self, entries: list[Entry]) -> None:
-        if entries:
-            self._content.commit()
+    def _seal(self, batch: list[Unsigned]) -> list[Entry]:
+        """Seal a batch whose content is stored; return its records, the store's own statements before them too."""
+        if not batch:
+            return []
+        self._content.commit()
+        entries = self._vouching.numbered(batch)
+        try:
             self._journal.append_batch(entries)
-            self._catalogue.catch_up(self._journal)
+        except OSError:
+            self._vouching.forget()
+            raise
+        self._vouching.log_batch(entries)
+        self._catalogue.catch_up(self._journal)
+        return entries
 
     def _rows(self, run_id: str) -> list[Row]:
         return self._catalogue.rows(Query(run=run_id, limit=MOST))[::-1]
@@ -194,7 +212,7 @@ class Sealer:
             return False
         return True
 
-    def _placed(self, described: _Described) -> Entry:
+    def _placed(self, described: _Described) -> Unsigned:
         """Store the logs of a record and return it with their places. What makes no sense was refused before."""
         places, entry = [], described.entry
         for log in described.logs:
@@ -204,7 +222,10 @@ class Sealer:
                 if self._content.waiting > MOST_WAITING:
                     self._content.commit()  # nothing refers to it yet: if it stops here, the run is still in the spool
         self._keys.add(SECRET, entry.decision.encode(), entry.domain, described.secret)
-        return replace(entry, places=tuple(places))
+        return Unsigned(
+            replace(entry, places=tuple(places)), described.payload, described.commitments, described.tenant,
+            described.after,
+        )  # fmt: skip
 
     def _entry(self, log: Log, sources: tuple[Source, ...], run_facts: dict[str, Any]) -> _Described:
         tag_key = self._keyring.tag
@@ -212,6 +233,7 @@ class Sealer:
         tenant = _tenant(log)
         name = log.decision_id or log.run_id
         secret = os.urandom(KEY_SIZE)
+        commitments: dict[str, str] = {}
         if log.decision_id is None:
             log.check()
             payload, summary = {"version": "replay/v1", "runId": log.run_id}, _no_summary(log)
@@ -224,10 +246,10 @@ class Sealer:
             masking = Credentials.of(sketch.log, tag_key=tag_key)
             payload, summary = seen.payload, self._summary(seen, name, tenant, secret, masking)
         entry = Entry(
-            decision=name, run=log.run_id, domain=_domain(log).id(tag_key), payload=canonical(payload),
+            decision=name, run=log.run_id, domain=_domain(log).id(tag_key), payload=b"",
             summary=summary, places=(), sources=sources, kind=CAPTURE if log.decision_id else RUN,
         )  # fmt: skip
-        return _Described(entry, secret, [log])
+        return _Described(entry, secret, [log], payload, commitments, tenant, _after(run_facts, tenant))
 
     def _summary(self, seen: Outline, name: str, tenant: str, secret: bytes, masking: Credentials) -> Summary:
         payload, counts = seen.payload, seen.payload["counts"]
@@ -276,6 +298,14 @@ def _domain(log: Log) -> Domain:
         return Domain.of_run(_tenant(log), run=log.run_id)
     subject, session = log.opened.get("user") or "", log.opened.get("session") or ""
     return Domain.of_session(_tenant(log), subject=str(subject), session=str(session), run=log.run_id)
+
+
+def _after(run_facts: dict[str, Any], tenant: str) -> tuple[int, str]:
+    """The newest checkpoint that the run knew when it began; that of the empty log where it knew none."""
+    said = run_facts.get("after") if tenant == DEFAULT_TENANT else None
+    if isinstance(said, list) and len(said) == 2 and type(said[0]) is int and type(said[1]) is str:
+        return said[0], f"sha256:{said[1]}"
+    return EMPTY_LOG
 
 
 def _no_summary(log: Log) -> Summary:

@@ -6,7 +6,7 @@ the time at which they were minted. Source of the prefixes: contracts/capture-v1
 
 from __future__ import annotations
 
-PREFIXES = ("dec", "run", "rep", "tri", "fnd", "grt", "rt")
+PREFIXES = ("dec", "run", "rep", "tri", "fnd", "grt", "rt", "stm")
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _VALUES = {letter: value for value, letter in enumerate(_ALPHABET)}
 _LENGTH = 26

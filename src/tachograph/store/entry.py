@@ -12,7 +12,7 @@ A record is typed fields, each a type, a length and bytes. Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from typing import NamedTuple
@@ -26,11 +26,14 @@ from tachograph.store.summary import Summary
 from tachograph.store.summary import unpack as unpack_summary
 
 CAPTURE, ADDENDUM, RUN = 1, 2, 3  # what a record is about; RUN: what belongs to a run and to no one decision
+STATEMENT = 4  # a signed statement of the store itself (a key, an export, a hold): no decision's
 
 # Types of fields. Repeated ones are lists.
 _SEQUENCE, _KIND, _DECISION, _RUN, _DOMAIN, _PLACE, _SOURCE = 1, 2, 3, 4, 5, 6, 7
 _TEXTS, _TEXTS_AFTER_FIRST = 8, 9
 _PAYLOAD_DIGEST, _SIGNATURE, _LEAF = 10, 11, 12
+_COMMITTED = 13
+_COMMITMENT_KINDS = ("text", "json", "blob", "tree")
 LONGEST_DICTIONARY = 1 << 16
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _VALUES = {letter: value for value, letter in enumerate(_ALPHABET)}
@@ -48,8 +51,10 @@ class Source(NamedTuple):
 class Entry:
     """What the sealer writes down of one decision.
 
-    `payload` is the RFC 8785 form of the skeleton. `payload_digest` (32 bytes) is worked out where it is not given;
-    `signature` and `leaf` (position in the log) are empty until the evidence layer fills them.
+    `payload` is the RFC 8785 form of the skeleton, without what can be rebuilt bit for bit (`previous`, commitments).
+    `payload_digest` (32 bytes) is that of the whole, signed payload, and worked out where it is not given. `signature`
+    and `leaf` (position in the log) are empty in records of stores that did not sign yet. `committed` holds, by
+    pointer, the commitments that were written out because their content cannot be read from this record's places.
     """
 
     decision: str
@@ -63,6 +68,7 @@ class Entry:
     payload_digest: bytes = b""
     signature: bytes = b""
     leaf: int | None = None
+    committed: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def texts(self) -> bytes:
@@ -133,6 +139,10 @@ def pack(entry: Entry, sequence: int, compression: Compression) -> bytes:
         fields.append((_SIGNATURE, entry.signature))
     if entry.leaf is not None:
         fields.append((_LEAF, _number(entry.leaf)))
+    for pointer, said in sorted(entry.committed.items()):
+        kind, _, digits = said.partition(" sha256:")
+        packed = bytes((_COMMITMENT_KINDS.index(kind),)) + bytes.fromhex(digits) + pointer.encode()
+        fields.append((_COMMITTED, packed))
     return b"".join([bytes((type,)) + _varint(len(value)) + value for type, value in fields])
 
 
@@ -150,6 +160,7 @@ class Fields(NamedTuple):
     payload_digest: bytes
     signature: bytes
     leaf: int | None
+    committed: dict[str, str]
 
     def entry(self, compression: Compression) -> Entry:
         """Return the whole entry. Raises DamagedStore."""
@@ -168,6 +179,7 @@ class Fields(NamedTuple):
             payload_digest=self.payload_digest or sha256(payload).digest(),
             signature=self.signature,
             leaf=self.leaf,
+            committed=self.committed,
         )
 
 
@@ -176,12 +188,15 @@ def unpack(body: bytes) -> Fields:
     single: dict[int, bytes] = {}
     places: list[Place] = []
     packed_sources: list[bytes] = []
+    committed: dict[str, str] = {}
     try:
         for type, value in _fields(body):
             if type == _PLACE:
                 places.append(Place(value[:16].hex(), int.from_bytes(value[16:], "little")))
             elif type == _SOURCE:
                 packed_sources.append(value)
+            elif type == _COMMITTED:
+                committed[value[33:].decode()] = f"{_COMMITMENT_KINDS[value[0]]} sha256:{value[1:33].hex()}"
             else:
                 single[type] = value
         decision = unpack_id(single[_DECISION])
@@ -202,6 +217,7 @@ def unpack(body: bytes) -> Fields:
             single.get(_PAYLOAD_DIGEST, b""),
             single.get(_SIGNATURE, b""),
             int.from_bytes(single[_LEAF], "little") if _LEAF in single else None,
+            committed,
         )
     except (LookupError, ValueError, StopIteration) as fault:
         raise DamagedStore(f"a journal record does not parse: {type_name(fault)} {fault}") from fault

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from tachograph.errors import DamagedStore, NotFound
 from tachograph.store.disk import DISK, Disk
-from tachograph.store.entry import RUN, Compression, Entry, Fields, Source, pack, unpack
+from tachograph.store.entry import RUN, STATEMENT, Compression, Entry, Fields, Source, pack, unpack
 from tachograph.store.records import HEAD, Appender, Found, length_at, preamble, read_file, read_preamble, scan
 
 _MAGIC, _FORMAT = b"TACHOJRN", 1
@@ -224,6 +224,14 @@ class Journal:
                 sequence, digest = record.sequence + 1, record.digest
             self._refuse_damage(file)
 
+    def backwards(self) -> Iterator[Record]:
+        """Yield the records, newest first. Raises DamagedStore where the journal is not what was written."""
+        for number in reversed(self._numbers()):
+            file = self._read(number)
+            self._refuse_damage(file)
+            for index in reversed(range(len(file.records))):
+                yield file.record(index)
+
     def ends_at(self, after: Position) -> bool:
         """Whether a position is the journal's end, told by the last digest alone: what every listing asks first."""
         path = self._path(after.file)
@@ -283,8 +291,9 @@ class Journal:
         try:
             for file, _ in self._files(START):
                 for index in range(len(file.records)):
-                    decision = file.fields(index).decision
-                    if decision.startswith(prefix):
+                    fields = file.fields(index)
+                    decision = fields.decision
+                    if fields.kind != STATEMENT and decision.startswith(prefix):
                         found[decision] = file, index
                 self._refuse_damage(file)
         except DamagedStore as fault:

@@ -1,8 +1,9 @@
 """The keys of a store, kept apart from it: `<config>/tachograph/stores/<store id>/`, mode 0600.
 
 `epoch.key` wraps every key of the key table; `intake.key` is the X25519 private key that spool keys are sealed to;
-`tag.key` makes the tags by which credentials, users and domains are told apart without being kept. A copy of the store
-without this folder can be read by nobody. Invariants:
+`tag.key` makes the tags by which credentials, users and domains are told apart without being kept; `signer.key` signs
+what is sealed and `log.key` the log's checkpoints. A copy of the store without this folder can be read by nobody.
+Invariants:
 
 - a key file is written whole or not at all, and never replaced but by a change of epoch;
 - a change of epoch is finished or taken back at the next start, whichever the key table on disk was written under;
@@ -30,6 +31,7 @@ except (ImportError, AttributeError):
 
 SIZE = 32
 EPOCH, NEXT_EPOCH, INTAKE, TAG = "epoch.key", "epoch.next.key", "intake.key", "tag.key"
+SIGNER, LOG = "signer.key", "log.key"  # Ed25519, drawn when something is first sealed: no recorded process sees them
 
 
 def keys_folder(store_id: str, environ: Mapping[str, str]) -> str:
@@ -84,6 +86,22 @@ class Keyring:
     def tag(self) -> bytes:
         """The key of credential, user, session and domain tags. Raises KeyMissing, DamagedStore."""
         return self._key(TAG)
+
+    @property
+    def signer(self) -> bytes:
+        """The working key's 32 raw bytes. Raises KeyMissing, DamagedStore."""
+        return self._key(SIGNER)
+
+    @property
+    def log(self) -> bytes:
+        """The log's own key, 32 raw bytes. Raises KeyMissing, DamagedStore."""
+        return self._key(LOG)
+
+    def draw(self, *names: str) -> None:
+        """Draw those of these keys that are not there yet. Raises OSError."""
+        for name in names:
+            if not os.path.exists(self.path(name)):
+                self._disk.create(self.path(name), os.urandom(SIZE))
 
     def next_epoch(self) -> bytes | None:
         """Return the epoch key that a change of epoch was about to put in place, if one was interrupted."""

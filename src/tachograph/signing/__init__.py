@@ -1,0 +1,1 @@
+"""Who vouches for these bytes: keys, envelopes, Merkle trees, the log, time."""
