@@ -126,3 +126,10 @@ def place_text(number: int) -> bytes:
 def is_own(number: int) -> bool:
     """Say whether the place is in the program's own files, and not in a library."""
     return _own[number]
+
+
+def is_own_code(code: CodeType) -> bool:
+    """Say whether this code is of the program's own files: no library's, not the standard library's, not ours."""
+    known = _standing.get(id(code))
+    stand = known[0] if known is not None else _stand(code)
+    return stand == _COUNTS and _INSTALLED not in code.co_filename

@@ -6,8 +6,8 @@ in time leaves nothing, and in a replay keeps its real time-out. Watched are `th
 its own business (`subprocess`, a connection pool below another seam) passes through.
 
 A playback that ends a wait early gives the thread a clock of its own: `threading`, `queue` and `sched` compute what is
-left of a time-out from `skipped`, or they would wait again. Not reached: `lock.acquire(timeout=)`, `select.select` with
-a time-out, native code.
+left of a time-out from `skipped`, or they would wait again. Not reached: native code, and `acquire(timeout=)` of
+locks: these are of native types that take no method of ours, and another type would change what the program sees.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from tachograph.seams import (
     pools,
     processes,
     program_waits,
+    selects,
     sleeps,
     subprocesses,
     timers,
@@ -34,7 +35,7 @@ SEAMS = {
     "subprocess": "subprocess.Popen, the subprocess transports of asyncio and uvloop, os.system; Python children",
     "socket": "what the program itself listens at (socket.socket, asyncio, uvloop): calls to it stay inside the run",
     "inbound": "what the run's own listeners accept: the HTTP/1.x request in which a decision opened, and its answer",
-    "sleeps": "time.sleep; waits of threads and for programs that ran out of time; timers of asyncio and uvloop",
+    "sleeps": "time.sleep; waits of threads, for programs and in select that ran out; timers of asyncio and uvloop",
 }
 
 _installed = False
@@ -59,6 +60,7 @@ def install() -> None:
     inbound.install()
     sleeps.install()
     program_waits.install()
+    selects.install()
     timers.install()
     grpc_channels.install()
     bypasses.install()
