@@ -16,11 +16,11 @@ import pytest
 
 from tachograph.testing.scripted import Reply, Request, ScriptedServer
 from tests.gauntlet.answers import echo, prompt_of
-from tests.gauntlet.harness import Recorded, World, record, tacho, wait_for, world_in
+from tests.gauntlet.harness import Recorded, World, held_port, record, tacho, wait_for, world_in
 from tests.gauntlet.leaks import leaks
 
 ASKED = ["What is owed?", "By whom?", "Since when?"]
-LOOPS = ["asyncio", "aiohttp", "uvicorn"]
+LOOPS = ["asyncio", "aiohttp", "uvicorn", "uvloop_raw", "uvloop_aiohttp", "uvloop"]
 SERVERS = ["threads", "one", *LOOPS]
 
 
@@ -33,7 +33,9 @@ def keep_asking(port: int) -> None:
     connection.close()
 
 
-def served(folder: Path, model: ScriptedServer, server: str, ask: Callable[[int], None] = keep_asking) -> Recorded:
+def served(
+    folder: Path, model: ScriptedServer, server: str, ask: Callable[[int], None] = keep_asking, **more: Any
+) -> Recorded:  # fmt: skip
     """Record a server that is asked by strangers and then stopped with a signal."""
 
     def during(world: World) -> None:
@@ -42,7 +44,7 @@ def served(folder: Path, model: ScriptedServer, server: str, ask: Callable[[int]
         ask(said["port"])
         os.kill(said["pid"], signal.SIGKILL)
 
-    return record(folder, "receives.py", during=during, server=server, library="httpx", url=model.url)
+    return record(folder, "receives.py", during=during, server=server, library="httpx", url=model.url, **more)
 
 
 def rows(recorded: Recorded) -> list[dict[str, Any]]:
@@ -177,3 +179,78 @@ def test_requests_sent_ahead_of_their_answers_are_not_guessed_at(tmp_path: Path)
         assert said["reason"] == "no_entry_point"
         assert "no function declared with @tachograph.agent opened it" in said["message"]
         assert "requests were sent ahead of the answers" in said["message"]
+
+
+def test_whichever_worker_gets_the_request_it_is_the_recorded_decision(tmp_path: Path) -> None:
+    with ScriptedServer(echo) as model, held_port() as free:
+
+        def ask(number: int) -> None:
+            for asked in ASKED:
+                connection = http.client.HTTPConnection("127.0.0.1", number, timeout=20)
+                connection.request("POST", "/ask", asked)
+                assert connection.getresponse().read()
+                connection.close()
+
+        recorded = served(tmp_path, model, "pool", ask, port=free)
+        warm_up, *found = rows(recorded)
+        assert [row["title"] for row in found] == ASKED
+        for row in found:
+            answer = replayed(recorded, row)
+            is_the_same(answer)
+            assert answer["served"] == 4, answer  # the start-up's two, who is calling, and its own
+        ran = tacho(recorded.world, "replay", warm_up["decisionId"], "--alone", "--json")
+        assert (ran.exit_code, ran.json()["error"]["reason"]) == (3, "no_entry_point")
+
+
+def test_a_decision_that_opens_after_the_answer_is_waited_for(tmp_path: Path) -> None:
+    def ask(number: int) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", number, timeout=20)
+        connection.request("POST", "/later", "What is owed?")
+        assert connection.getresponse().status == 202
+        connection.close()
+        assert wait_for(World(tmp_path).work / "done.txt")
+
+    with ScriptedServer(echo) as model:
+        recorded = served(tmp_path, model, "threads", ask)
+        (row,) = rows(recorded)
+        is_the_same(replayed(recorded, row), "/later")
+
+
+def test_of_a_server_that_still_runs_a_decision_is_shown_and_replayed_with_its_request(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    def ask(number: int) -> None:
+        keep_asking(number)
+        world = World(tmp_path)
+        newest = tacho(world, "ls", "--json").json()[0]["decisionId"]
+        seen.append(tacho(world, "show", newest, "--json").json()["facts"]["inbound"])
+        seen.append(tacho(world, "show", newest).stdout.decode())
+        seen.append(tacho(world, "replay", newest, "--json").json())
+
+    with ScriptedServer(echo) as model:
+        served(tmp_path, model, "threads", ask)
+    inbound, shown, answer = seen
+    assert inbound == {"method": "POST", "target": "/ask"}
+    assert "inbound request: POST /ask" in shown
+    is_the_same(answer)
+
+
+def test_a_decision_in_whose_midst_the_server_was_killed_replays_as_far_as_it_went(tmp_path: Path) -> None:
+    asked, never = threading.Event(), threading.Event()
+
+    def fall_silent(request: Request) -> Reply:
+        if prompt_of(request).startswith("please"):
+            asked.set()
+            never.wait(30)
+        return echo(request)
+
+    def ask(number: int) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", number, timeout=20)
+        connection.request("POST", "/ask", "What is owed?")
+        assert asked.wait(20)
+
+    with ScriptedServer(fall_silent) as model:
+        recorded = served(tmp_path, model, "threads", ask)
+        never.set()
+        (row,) = rows(recorded)
+        is_the_same(replayed(recorded, row))

@@ -99,6 +99,8 @@ class Request:
         self._size = len(whole)
         for number, path, children in self._decisions:
             self._tell(number, path, children)
+        if self._size > MOST:
+            self._forget(LONG)
 
     def sent(self, data: bytes) -> None:
         """Some of its answer goes out."""

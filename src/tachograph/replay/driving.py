@@ -45,11 +45,9 @@ class Drive:
         replies = [fact for fact in log.of(fr.REPLY) if fact.decision == number]
         self._reply_size = None if any(fact.flags for fact in replies) else sum(len(one.payload) for one in replies)
         self.recorded = next(fact for fact in log.of(fr.OPEN) if fact.decision == number)
-        self._waits = not any(
-            fact.decision == number for fact in log.of(fr.CLOSE)
-        )  # it never closed: nor does this one
-        self.opened = False
-        self._closed = self._waits
+        self._never_closed = not any(fact.decision == number for fact in log.of(fr.CLOSE))
+        self._own = [effect for effect in log.effects if effect.decision == number]
+        self.opened = self._closed = False
         self._local: Any = None
         self._started = self._taken = self._resumed = False
         inside = {number}
@@ -85,8 +83,11 @@ class Drive:
         """It reads from our connection."""
         if not self._resumed:
             self._resumed = True
-            if context.here().path == self._said["path"]:
-                context.here().resume(self._said["children"])
+            place = context.here()
+            if place is not context.root:  # whichever worker got it stands where the recorded one stood
+                place.path = self._said["path"]
+            if place.path == self._said["path"]:
+                place.resume(self._said["children"])
         context.inbound.set(self)
 
     def sent(self, data: bytes) -> None:
@@ -147,9 +148,9 @@ class Drive:
             self._local = ()
             client.connect(name)
         client.settimeout(LOOK_S)
-        rest, answer, got, ended = memoryview(self._data), Deframer(bodiless=self._bodiless), 0, False
-        while not (self._closed_too(ended)):
-            if ended:
+        rest, answer, got, over = memoryview(self._data), Deframer(bodiless=self._bodiless), 0, False
+        while not self._is_done(over=over, got=got):
+            if over:
                 self._pause()
                 continue
             if rest:
@@ -161,15 +162,17 @@ class Drive:
                     got += len(data)
                     self._report(fr.REPLY, self.number, data)
                     answer.feed(data)
-                ended = not data or answer.complete
-            ended = ended or (self._reply_size is not None and got >= self._reply_size)
+                over = not data or answer.complete
         client.close()
 
-    def _closed_too(self, ended: bool) -> bool:
-        if not ended:
+    def _is_done(self, *, over: bool, got: int) -> bool:
+        """Whether the answer has come, as far as the recorded one went, and the decision has gone as far too."""
+        if not self.opened:  # nor will it, unless it was opened after the answer
+            return over and not self._said["answered"]
+        if not over and (self._reply_size is None or got < self._reply_size):
             return False
-        # A decision that never opened holds nothing up, unless it was opened after the answer.
-        return self._closed or (not self.opened and not self._said["answered"])
+        claimed = self._playback.ledger.is_claimed
+        return self._closed or (self._never_closed and all(claimed(effect) for effect in self._own))
 
     @staticmethod
     def _pause() -> None:

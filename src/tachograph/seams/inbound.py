@@ -8,7 +8,7 @@ and hears through it every read and every send. Guarantees:
 - a program that accepts nothing pays nothing: reads and sends are only watched from the first tap on;
 - a tap that fails is dropped, and never fails the program's read or send.
 
-Not seen: what TLS, uvloop or `os.sendfile` move below `socket.socket`.
+Not seen: what TLS or `os.sendfile` move below `socket.socket`; for uvloop see `inbound_uvloop`.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from tachograph.seams import (
     http_client,
     httpx_transport,
     inbound,
+    inbound_uvloop,
     listeners,
     pools,
     processes,
@@ -58,6 +59,7 @@ def install() -> None:
     draws.install()
     listeners.install()
     inbound.install()
+    inbound_uvloop.install()
     sleeps.install()
     program_waits.install()
     selects.install()

@@ -1,6 +1,7 @@
 """A server that opens a decision while it handles a request; it lives until it is stopped.
 
-Settings: server (`threads`, `one`, `asyncio`, `aiohttp`, `uvicorn`), library, url. It writes `serving.json` (port, pid)
+Settings: server (`threads`, `one`, `pool`, `asyncio`, `aiohttp`, `uvicorn`, or these three by
+`uvloop`), library, url, port (of `pool`). It writes `serving.json` (port, pid)
 when it is ready. Before it serves it asks the model once; before each decision it asks who is calling.
 """
 
@@ -10,7 +11,9 @@ import asyncio
 import http.server
 import json
 import os
+import queue
 import socket
+import threading
 import uuid
 from pathlib import Path
 from typing import Any
@@ -71,7 +74,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return b"".join(parts)
 
     def do_POST(self) -> None:
-        said = answer(self.body()).encode()
+        asked = self.body()
+        if self.path == "/later":  # answered first, decided then
+            self.send_response(202)
+            self.send_header("content-length", "0")
+            self.end_headers()
+            answer(asked)
+            Path("done.txt").touch()
+            return
+        said = answer(asked).encode()
         self.send_response(200)
         self.send_header("set-cookie", "session=very-secret-session-1234; HttpOnly")
         self.send_header("content-length", str(len(said)))
@@ -87,6 +98,26 @@ def threads(kind: Any) -> None:
     server = kind(("127.0.0.1", 0), Handler)
     ready(server.server_address[1])
     server.serve_forever()
+
+
+def pool() -> None:
+    """Serve on workers that stood before, at a port that is said; a decision of its own comes first."""
+    taken: queue.SimpleQueue[socket.socket] = queue.SimpleQueue()
+
+    def work() -> None:
+        while True:
+            client = taken.get()
+            Handler(client, client.getpeername(), None)  # type: ignore[arg-type]
+            client.close()
+
+    with tachograph.decision(agent="warm-up") as opened:
+        opened.output(CALLER.ask("warm?").text)
+    for _ in range(3):
+        threading.Thread(target=work, daemon=True).start()
+    listening = socket.create_server(("127.0.0.1", SETTINGS["port"]))
+    ready(SETTINGS["port"])
+    while True:
+        taken.put(listening.accept()[0])
 
 
 async def raw() -> None:
@@ -151,11 +182,24 @@ async def uvicorn_asgi() -> None:
 
 CALLER = Caller(SETTINGS["library"], SETTINGS["url"])
 ASYNC_CALLER = AsyncCaller(SETTINGS["library"], SETTINGS["url"])
+
+
+def uvloop_main() -> None:
+    """The same under uvloop."""
+    import uvloop
+
+    uvloop.run({"uvloop": uvicorn_asgi, "uvloop_aiohttp": aiohttp_web, "uvloop_raw": raw}[SETTINGS["server"]]())
+
+
 LOOPS = {"asyncio": raw, "aiohttp": aiohttp_web, "uvicorn": uvicorn_asgi}
 READY = CALLER.ask("are you there?").text
 
 if __name__ == "__main__":
-    if SETTINGS["server"] in LOOPS:
+    if SETTINGS["server"] == "pool":
+        pool()
+    elif SETTINGS["server"].startswith("uvloop"):
+        uvloop_main()
+    elif SETTINGS["server"] in LOOPS:
         asyncio.run(LOOPS[SETTINGS["server"]]())
     else:
         threads(http.server.ThreadingHTTPServer if SETTINGS["server"] == "threads" else http.server.HTTPServer)
