@@ -150,3 +150,9 @@ async with httpx.AsyncClient(timeout=0.4) as client:
         replayed = recorded.replay()
     assert recorded.out == replayed.out == "ReadTimeout\n"
     assert [effect.kind for effect in recorded.log.effects] == ["http"]
+
+
+def test_a_loop_that_is_recorded_keeps_its_own_clock(tmp_path: Path) -> None:
+    """A recorder ends no timer early: only a replay needs another clock, and every turn of a loop asks for the time."""
+    session = Session(tmp_path, "import asyncio\nprint(asyncio.BaseEventLoop.time.__module__)\n")
+    assert session.record().out == session.plain().out
