@@ -2,8 +2,8 @@
 
 One low place covers `asyncio.sleep`, `wait_for`, `timeout`, `call_later`, anyio's `sleep` and `fail_after`: the method
 of a loop that its others stand on, `call_at` (asyncio) or `call_later` (uvloop). A timer that fired is one effect; one
-that was cancelled leaves nothing, and costs the program 1.4 us, an `asyncio.timeout` that was not needed 2.0 us (CPython
-3.11 on a quiet machine; a loaded one took twice that). Rules:
+that was cancelled leaves nothing, and costs the program 1.4 us, an `asyncio.timeout` that was not needed 2.0 us
+(CPython 3.11, a quiet machine; a loaded one took twice that). Rules:
 
 - a timer below another seam (httpcore's connections) is not there in a replay, and is not watched;
 - in a replay a timer whose recording fired does so when its turn has come. It never stands in the loop's own heap; any

@@ -1,0 +1,44 @@
+"""Of a connection that failed the network's own error is kept; a read that only had to wait ends nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tachograph.testing.scripted import Behaviour, Request, ScriptedServer, refused_port, stream
+from tests.seams.driver import Session
+
+
+def test_of_a_connection_that_urllib3_could_not_make_the_network_s_error_is_kept(tmp_path: Path) -> None:
+    """What the client made of it holds the connection itself; in a replay the client makes it again."""
+    with refused_port() as port:
+        recorded = Session(tmp_path, f"""
+            import urllib3
+            try: urllib3.PoolManager(retries=False).request("GET", "http://127.0.0.1:{port}/")
+            except urllib3.exceptions.NewConnectionError as fault: print(type(fault).__name__, repr(fault.__cause__))
+        """).record()  # fmt: skip
+    assert "ConnectionRefusedError" in recorded.out
+    (effect,) = recorded.log.effects
+    assert (effect.method, effect.headers) == ("CONNECT", [(b"failed-at", b"dial")])
+    assert b"ConnectionRefusedError" in effect.error
+    assert b"NewConnectionError" not in effect.error
+    assert recorded.replay().out == recorded.out
+
+
+def test_a_read_that_would_have_had_to_wait_does_not_end_the_answer(tmp_path: Path) -> None:
+    def answer(_: Request) -> Behaviour:
+        return stream((0.4, b"late"), borders="reads")
+
+    with ScriptedServer(answer) as server:
+        recorded = Session(tmp_path, """
+            import http.client, sys
+            connection = http.client.HTTPConnection(sys.argv[1])
+            connection.request("GET", "/")
+            connection.sock.setblocking(False)
+            try: connection.sock.recv_into(bytearray(9), 9)
+            except BlockingIOError: print("not yet")
+            connection.sock.setblocking(True)
+            print(connection.getresponse().read())
+        """).record(server.url.removeprefix("http://"))  # fmt: skip
+    assert recorded.out == "not yet\nb'late'\n"
+    (effect,) = recorded.log.effects
+    assert (effect.ended, effect.answer) == ("eof", b"late")
