@@ -214,6 +214,7 @@ def test_a_decision_that_opens_after_the_answer_is_waited_for(tmp_path: Path) ->
         recorded = served(tmp_path, model, "threads", ask)
         (row,) = rows(recorded)
         is_the_same(replayed(recorded, row), "/later")
+    assert leaks({**recorded.world.files(), **recorded.world.content()}, ["very-secret-session-1234"]) == []
 
 
 def test_of_a_server_that_still_runs_a_decision_is_shown_and_replayed_with_its_request(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ the request, and of whatever these start. Never by time. So a decision has no re
 - the connection went over to another protocol, or never spoke HTTP/1.x (TLS is none that can be read here);
 - more than `MOST` bytes had come or gone before it opened, or more than `MOST_AFTER` where it opened after the answer.
 
-Credentials of both heads are replaced where they stand before anything is kept.
+Credentials of both heads are replaced where they stand before anything is written; a request in which no decision opens
+costs its parsing alone.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class Request:
         "_decisions",
         "_path",
         "_pieces",
+        "_redacted",
         "_reply",
         "_size",
         "_tags",
@@ -71,7 +73,7 @@ class Request:
         self._taker, self._answer = HeadTaker(), Deframer()
         self._path, self._tags = "", b""
         self._children: dict[str, int] = {}
-        self.begun = self.answered = False
+        self.begun = self.answered = self._redacted = False
         self.why = why
 
     # -- what passes
@@ -90,9 +92,7 @@ class Request:
             return
         whole = b"".join(self._pieces).lstrip(b"\r\n")
         end = whole.find(b"\r\n\r\n") + 4
-        head, removed = redact_request_head(whole[:end])
-        self._tags = self._connection.recorder.tags(removed)
-        self._pieces, self.begun = [head], True
+        self._pieces, self.begun = [whole[:end]], True
         self._answer = Deframer(bodiless=begun.method == "HEAD")
         if len(whole) > end:
             self._pieces.append(whole[end:])
@@ -106,13 +106,16 @@ class Request:
         """Some of its answer goes out."""
         if self.answered:
             return
-        written, head = (data, None) if self._taker.done else self._taker.take(data)
         self._answer.feed(data)
-        self._keep(self._reply, fr.REPLY, written)
-        if head is not None and head.status == 101:
+        self._keep(self._reply, fr.REPLY, self._may_be_written(data) if self._decisions else data)
+        if self._answer.status == 101:
             self._connection.off(FOREIGN)
         if self._answer.complete:
             self._whole()
+
+    def _may_be_written(self, data: bytes) -> bytes:
+        """Return the next bytes of its answer without credentials."""
+        return data if self._taker.done else self._taker.take(data)[0]
 
     def closed(self) -> None:
         """Its connection is closed, and with that an answer of no said length ends."""
@@ -159,12 +162,17 @@ class Request:
         children = context.here().counted()
         self._decisions.append((number, path, children))
         if self.begun:
+            if len(self._decisions) == 1:  # until now nobody kept any of it
+                self._reply = [self._may_be_written(piece) for piece in self._reply]
             self._tell(number, path, children)
 
     def _say_why(self, number: int, path: int, why: str) -> None:
         self._connection.recorder.write(fr.INBOUND, values.encode({"why": why}), 1, number, 0, path, 0)
 
     def _tell(self, number: int, path: int, children: dict[str, int]) -> None:
+        if not self._redacted:
+            self._pieces[0], removed = redact_request_head(self._pieces[0])
+            self._redacted, self._tags = True, self._connection.recorder.tags(removed)
         write, now = self._connection.recorder.write, monotonic_ns()
         said: dict[str, Any] = {
             **self._connection.facts, "since": now - self._began_ns, "serving": now - self._connection.serving_ns,

@@ -112,13 +112,14 @@ class Deframer:
     `final` says that its final head is whole.
     """
 
-    __slots__ = ("_bodiless", "_chunked", "_head", "_left", "_rest", "_state", "complete", "final")
+    __slots__ = ("_bodiless", "_chunked", "_head", "_left", "_rest", "_state", "complete", "final", "status")
 
     def __init__(self, *, bodiless: bool = False) -> None:
         """`bodiless`: no body follows whatever the head says, since the request was a HEAD."""
         self._state, self._head, self._rest = "head", b"", b""
         self._left, self._chunked, self._bodiless = -1, False, bodiless
         self.complete = self.final = False
+        self.status = 0  # of the final head
 
     @property
     def until_closed(self) -> bool:
@@ -151,7 +152,7 @@ class Deframer:
             if head.status >= 200 or head.status == 101:
                 break
             at = after
-        self._state, self.final = "body", True
+        self._state, self.final, self.status = "body", True, head.status
         self._frame(head)
         return self._head[after:]
 

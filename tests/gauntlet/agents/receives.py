@@ -77,6 +77,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         asked = self.body()
         if self.path == "/later":  # answered first, decided then
             self.send_response(202)
+            self.send_header("set-cookie", "session=very-secret-session-1234")
             self.send_header("content-length", "0")
             self.end_headers()
             answer(asked)
