@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from tachograph.errors import FormatError
 from tachograph.formats import frame as fr
 from tachograph.formats import values
-from tachograph.formats.effect_log import EffectLog, effects_of, read_effect_log
+from tachograph.formats.effect_log import (
+    EffectLog,
+    effects_of,
+    read_effect_log,
+    read_for_playback,
+    read_without_content,
+)
 from tachograph.model.effect import CHUNK, END, EXTERNAL, HEAD, HTTP, RETRIEVAL, SUBPROCESS, TOOL
 
 HEADERS = [(b"Content-Type", b"application/json"), (b"X-Two", b"1"), (b"x-two", b"2")]
@@ -193,3 +199,50 @@ def test_a_frame_that_is_not_what_its_kind_says_is_a_format_error(kind: int, pay
         effects_of([*run.frames, fr.Frame(kind, flags, 0, 1, 1, 0, 99, b"", payload)])
     except FormatError:
         return
+
+
+def large(pieces: int) -> Writing:
+    """A call whose body comes in large pieces, and a large answer."""
+    run = Writing()
+    run.call(1, body=None)
+    for piece in range(pieces):
+        run.add(fr.BODY, b"%d" % piece * 9000, effect=1)
+    run.add(fr.SENT, effect=1)
+    run.head(1)
+    run.add(fr.CHUNK, b"answer" * 9000, effect=1)
+    run.end(1)
+    return run
+
+
+def test_a_tape_read_for_a_playback_says_the_same_and_copies_no_content() -> None:
+    for run in (whole(), large(3)):
+        data = fr.write_log(run.frames)[0]
+        read, lies = run.read(), read_for_playback(memoryview(data), lambda count: None)
+        for one, other in zip(read.effects, lies.effects, strict=True):
+            assert (one.index, one.body, one.inputs, one.value) == (other.index, other.body, other.inputs, other.value)
+            assert [arrival.data for arrival in one.arrivals] == [arrival.data for arrival in other.arrivals]
+            assert b"".join(other.body_parts) == one.body
+        assert (read.streams, len(read.facts)) == (lies.streams, len(lies.facts))
+    (effect,) = lies.effects
+    held = [part for part in effect.body_parts if len(part) > 4096]
+    assert len(held) == 3
+    assert all(isinstance(part, memoryview) and part.obj is data for part in held)
+
+
+def test_whoever_reads_a_tape_is_told_how_far_it_went() -> None:
+    data = fr.write_log(large(3).frames)[0]
+    counts: list[int] = []
+    read_for_playback(memoryview(data), counts.append)
+    assert sum(counts) > 1.9 * len(data), "once to find the frames, once to read them"
+
+
+def test_without_content_a_run_says_all_but_what_was_sent_and_answered() -> None:
+    for run in (whole(), large(3)):
+        data = fr.write_log(run.frames)[0]
+        read, bare = run.read(), read_without_content(iter([data]))
+        for one, other in zip(read.effects, bare.effects, strict=True):
+            assert (one.index, one.url, one.headers, one.ended) == (other.index, other.url, other.headers, other.ended)
+            assert [arrival.at_ns for arrival in one.arrivals] == [arrival.at_ns for arrival in other.arrivals]
+            assert (other.body, other.answer, other.inputs, other.value) == (b"", b"", b"", b"")
+        assert read.streams == bare.streams
+        assert [fact.payload for fact in read.facts] == [fact.payload for fact in bare.facts]

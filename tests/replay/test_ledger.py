@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import multiprocessing
 import os
 import time
@@ -37,10 +38,14 @@ def shared() -> Iterator[tuple[int, list[Effect]]]:
     os.close(fd)
 
 
+def mapped(fd: int, listed: list[Effect]) -> memoryview:
+    return memoryview(mmap.mmap(fd, size_for(listed), offset=4096))
+
+
 def _claims(fd: int, listed: list[Effect], go: str) -> int:
     while not os.path.exists(go):
         time.sleep(0.001)
-    ledger = Ledger(listed, fd=fd, at=4096)
+    ledger = Ledger(listed, fd=fd, memory=mapped(fd, listed))
     taken = 0
     for effect in listed:
         with ledger:
@@ -54,7 +59,7 @@ def _say(fd: int, listed: list[Effect], go: str, pipe: int) -> None:
 
 def test_an_effect_is_claimed_once_over_all_processes(shared: tuple[int, list[Effect]], tmp_path: Path) -> None:
     fd, listed = shared
-    mine = Ledger(listed, fd=fd, at=4096)
+    mine = Ledger(listed, fd=fd, memory=mapped(fd, listed))
     mine.joined()  # so that nobody thinks to be alone
     go, (reader, writer) = str(tmp_path / "go"), os.pipe()
     workers = [FORK.Process(target=_say, args=(fd, listed, go, writer)) for _ in range(3)]
@@ -72,7 +77,7 @@ def test_an_effect_is_claimed_once_over_all_processes(shared: tuple[int, list[Ef
 
 def test_a_process_that_is_alone_takes_no_record_lock(shared: tuple[int, list[Effect]]) -> None:
     fd, listed = shared
-    ledger = Ledger(listed, fd=fd, at=4096)
+    ledger = Ledger(listed, fd=fd, memory=mapped(fd, listed))
     with ledger:
         assert not ledger._locked
     ledger.joined()
@@ -86,7 +91,7 @@ def test_a_process_that_is_alone_takes_no_record_lock(shared: tuple[int, list[Ef
 
 def test_a_lock_taken_while_another_lived_is_given_back_when_it_has_left(shared: tuple[int, list[Effect]]) -> None:
     fd, listed = shared
-    ledger = Ledger(listed, fd=fd, at=4096)
+    ledger = Ledger(listed, fd=fd, memory=mapped(fd, listed))
     ledger.joined()
     with ledger:
         ledger.left()
@@ -95,7 +100,7 @@ def test_a_lock_taken_while_another_lived_is_given_back_when_it_has_left(shared:
 
 def test_listeners_are_known_to_every_process_and_nothing_else_is(shared: tuple[int, list[Effect]]) -> None:
     fd, listed = shared
-    one, other = Ledger(listed, fd=fd, at=4096), Ledger(listed, fd=fd, at=4096)
+    one, other = Ledger(listed, fd=fd, memory=mapped(fd, listed)), Ledger(listed, fd=fd, memory=mapped(fd, listed))
     assert not other.is_own("127.0.0.1:80")
     assert one.add_listener("127.0.0.1:80")
     assert one.add_listener("127.0.0.1:80")

@@ -154,10 +154,9 @@ class Recorded:
         self, *args: str, limit_s: float = LIMIT_S, environment: Mapping[str, str] | None = None, pace: bool = False
     ) -> Replayed:
         """Run the program again, answered from the record. `args` replaces the recorded arguments where given."""
-        tape = b"".join(self.tape)
-        fd, start = memory_file(tape, self.log)
+        fd, size, start = memory_file(self.tape, self.log)
         try:
-            settings = {**tape_settings(fd, tape, self.log), **({"PACE": "1"} if pace else {})}
+            settings = {**tape_settings(fd, size, self.log), **({"PACE": "1"} if pace else {})}
             env = injection.inject({**os.environ, **(environment or {})}, entry=REPLAY, settings=settings)
             argv = self.session.argv(args or self.args, self.options)
             ended = _ended(argv, self.session.folder, env, pass_fds=(fd,), limit_s=limit_s)

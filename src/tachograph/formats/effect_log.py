@@ -10,6 +10,8 @@ Standard library only: a replayed program reads the tape with this.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from tachograph.errors import FormatError
 from tachograph.formats import frame as fr
 from tachograph.formats import values
@@ -18,8 +20,13 @@ from tachograph.model.effect import CHUNK, END, HEAD, HTTP, MOVE, SLEEP, SUBPROC
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
+
+
+_NAMES = frozenset((fr.PATH, fr.SITE))
+_CONTENT = frozenset((fr.CALL, fr.BODY, fr.CHUNK, fr.WIRE))
+_LARGE = 4096  # bytes of a frame: below it a copy costs less than a view
 
 
 class Fact:
@@ -67,18 +74,82 @@ class EffectLog:
 
 def read_effect_log(logs: Iterable[bytes | memoryview]) -> EffectLog:
     """Read and merge the logs of one run. Raises FormatError where bytes do not parse."""
+    views = [memoryview(log) for log in logs]
+    order = sorted((at, number, start, end) for number, log in enumerate(views) for at, start, end in fr.places(log))
+    names = (one for one in order if views[one[1]][one[2]] in _NAMES)
+    reader = Reader(fr.read_frame(views[number][start:end]) for _, number, start, end in names)
+    with _said_plainly():
+        for _, number, start, end in order:
+            reader.take(fr.read_frame(views[number][start:end]))
+        return reader.done()
+
+
+def read_for_playback(tape: memoryview, touched: Callable[[int], None]) -> EffectLog:
+    """Read a tape, which stays where it is: bodies and answers are copied out of it when they are asked for.
+
+    Only an arrival's `data` is to be asked for, not its `body`. `touched` is told what was gone through, in bytes: the
+    kernel maps what lies around a page with it. Raises FormatError where bytes do not parse.
+    """
+    order, names = [], []
+    for at, start, end in fr.places(tape):
+        order.append((at, start, end))
+        if tape[start] in _NAMES:
+            names.append(fr.read_frame(tape[start:end]))
+        touched(end - start)
+    order.sort()
+    reader = Reader(names)
+    with _said_plainly():
+        for _, start, end in order:
+            lies = end - start > _LARGE and tape[start] in _CONTENT
+            reader.take(fr.view_frame(tape[start:end]) if lies else fr.read_frame(tape[start:end]))
+            touched(end - start)
+        return reader.done(deframed=False)
+
+
+def read_without_content(logs: Iterable[bytes | memoryview]) -> EffectLog:
+    """Read a run's logs one by one, without what was sent, answered, given and returned: for whoever needs none of it.
+
+    No log is held. Raises FormatError where bytes do not parse.
+    """
     frames: list[fr.Frame] = []
     for log in logs:
-        frames.extend(fr.read_log(log))
-    return effects_of(sorted(frames, key=lambda frame: frame.at_ns))
+        view = memoryview(log)
+        for _, start, end in fr.places(view):
+            kind = view[start]
+            frame = fr.view_frame(view[start:end])
+            frame.payload = _without_content(kind, frame.payload)
+            frames.append(frame)
+    frames.sort(key=lambda frame: frame.at_ns)
+    return effects_of(frames)
+
+
+def _without_content(kind: int, payload: bytes | memoryview) -> bytes:
+    if kind in (fr.BODY, fr.CHUNK, fr.WIRE):
+        return b""
+    if kind == fr.CALL:
+        return fr.fields(*fr.unpack_fields(payload)[0])
+    if kind == fr.ENTER:
+        return fr.fields(*fr.unpack_fields(payload)[0][:3], b"")
+    if kind == fr.LEAVE:
+        return fr.fields(*fr.unpack_fields(payload)[0][:2], b"")
+    return bytes(payload)
+
+
+@contextmanager
+def _said_plainly() -> Iterator[None]:
+    try:
+        yield
+    except (KeyError, ValueError) as fault:
+        raise FormatError(f"a frame of the log does not hold what its kind says: {fault!r}") from fault
 
 
 def effects_of(frames: Sequence[fr.Frame]) -> EffectLog:
     """Read the frames of a run, in order, numbered for the run. Raises FormatError where one is not what it says."""
-    try:
-        return _effects_of(frames)
-    except (KeyError, ValueError) as fault:
-        raise FormatError(f"a frame of the log does not hold what its kind says: {fault!r}") from fault
+    with _said_plainly():
+        reader = Reader(frame for frame in frames if frame.kind in _NAMES)
+        for frame in frames:
+            reader.take(frame)
+        return reader.done()
 
 
 class Reader:
@@ -122,26 +193,23 @@ class Reader:
         elif kind not in (fr.PATH, fr.SITE, fr.DRAWS):
             log.facts.append(Fact(frame, self._paths.get(frame.path, "")))
 
-    def done(self) -> EffectLog:
-        """Return what was read, whole."""
+    def done(self, *, deframed: bool = True) -> EffectLog:
+        """Return what was read, whole; the wire's framing taken off what came over it, if that is wanted."""
         for effect in self.log.effects:
-            settle(effect)
+            settle(effect, deframed=deframed)
         self.log.streams = {stream: b"".join(parts) for stream, parts in self._streams.items()}
         return self.log
 
 
-def _effects_of(frames: Sequence[fr.Frame]) -> EffectLog:
-    reader = Reader(frame for frame in frames if frame.kind in (fr.PATH, fr.SITE))
-    for frame in frames:
-        reader.take(frame)
-    return reader.done()
-
-
-def settle(effect: Effect) -> None:
+def settle(effect: Effect, *, deframed: bool = True) -> None:
     """Put together what came in pieces: the body, and what of a body stands in the bytes of the wire."""
     if effect.pieces:
-        effect.body, effect.pieces = b"".join([effect.body, *effect.pieces]), []
-    if effect.wire:
+        parts, effect.pieces = [*effect.body_parts, *effect.pieces], []
+        if any(type(part) is memoryview for part in parts):
+            effect.lies_in(parts)
+        else:
+            effect.body = b"".join(parts)
+    if effect.wire and deframed:
         _deframe(effect)
 
 
@@ -171,7 +239,10 @@ def _started(frame: fr.Frame, path: str) -> Effect:
         effect = _effect(HTTP, frame, path)
         effect.library, effect.method, effect.url = library.decode(), method.decode(), url.decode()
         effect.headers, effect.tags = fr.unpack_headers(headers), read_tags(tags)
-        effect.body, effect.body_complete = frame.payload[at:], not frame.flags & 1
+        effect.lies_in([frame.payload[at:]])
+        if type(frame.payload) is bytes:
+            effect.body = frame.payload[at:]
+        effect.body_complete = not frame.flags & 1
         effect.sent_at_ns = frame.at_ns if effect.body_complete else 0
         return effect
     if frame.kind == fr.SPAWN:

@@ -19,6 +19,11 @@ from struct import Struct, error
 
 from tachograph.errors import FormatError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
 VERSION = 1
 
 HEADER = Struct("<BBIIIIQI")  # kind, flags, decision, effect, path, parent, at_ns, length of the draws section
@@ -155,6 +160,33 @@ def read_frame(data: bytes | memoryview) -> Frame:
     )
 
 
+def view_frame(data: memoryview) -> Frame:
+    """Read one frame as `read_frame` does, its payload a view of `data`: what is never asked for is never copied."""
+    kind, flags, decision, effect, path, parent, at_ns, length = HEADER.unpack_from(data, 0)
+    rest = HEADER.size + length
+    payload: Any = data[rest:]
+    return Frame(kind, flags, decision, effect, path, parent, at_ns, bytes(data[HEADER.size : rest]), payload)
+
+
+def places(log: bytes | memoryview) -> Iterator[tuple[int, int, int]]:
+    """Yield (time, start, end) of every frame of a log. Raises FormatError where the log stops making sense."""
+    at, end = 0, len(log)
+    while at < end:
+        if at + LENGTH.size > end:
+            raise FormatError(f"a log ends inside a length at byte {at}", at=at)
+        (length,) = LENGTH.unpack_from(log, at)
+        start = at + LENGTH.size
+        if start + length > end:
+            raise FormatError(f"a log ends inside a frame of {length} bytes at byte {at}", at=at)
+        if length < HEADER.size:
+            raise FormatError(f"a frame of {length} bytes is shorter than its header")
+        head = HEADER.unpack_from(log, start)
+        if HEADER.size + head[7] > length:
+            raise FormatError(f"draws of {head[7]} bytes do not fit a frame of {length} bytes")
+        yield head[6], start, start + length
+        at = start + length
+
+
 def write_log(frames: list[Frame]) -> tuple[bytes, list[int]]:
     """Return a log (each frame behind its length) and the cuts: where frames and their payloads begin."""
     parts: list[bytes] = []
@@ -173,19 +205,8 @@ def write_log(frames: list[Frame]) -> tuple[bytes, list[int]]:
 
 def read_log(log: bytes | memoryview) -> list[Frame]:
     """Read every frame of a log. Raises FormatError naming the byte at which the log stops making sense."""
-    frames = []
     view = memoryview(log)
-    at, end = 0, len(view)
-    while at < end:
-        if at + LENGTH.size > end:
-            raise FormatError(f"a log ends inside a length at byte {at}", at=at)
-        (length,) = LENGTH.unpack_from(view, at)
-        start = at + LENGTH.size
-        if start + length > end:
-            raise FormatError(f"a log ends inside a frame of {length} bytes at byte {at}", at=at)
-        frames.append(read_frame(view[start : start + length]))
-        at = start + length
-    return frames
+    return [read_frame(view[start:end]) for _, start, end in places(view)]
 
 
 def pack_sleep(form: str, seconds: float, site: bytes, *, lasted_ns: int = 0, nth: int = 0) -> bytes:

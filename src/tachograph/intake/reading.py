@@ -6,13 +6,14 @@ class that the program had stays a marker here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from tachograph.comparison.leaves import as_json
 from tachograph.formats import frame as fr
-from tachograph.formats.effect_log import EffectLog, read_effect_log
+from tachograph.formats.effect_log import EffectLog, read_effect_log, read_without_content
 from tachograph.formats.value_view import view
 from tachograph.formats.wire_request import read_request_head
 from tachograph.intake.readings import answer_of, request_of
@@ -27,7 +28,7 @@ class Captured:
     decision_id: str
     run_id: str
     number: int
-    logs: list[bytes]
+    logs: Sequence[bytes]
     state: str = "sealed"
     notes: list[str] = field(default_factory=list)
 
@@ -35,6 +36,11 @@ class Captured:
     def log(self) -> EffectLog:
         """The run's effects, draws and facts."""
         return read_effect_log(self.logs)
+
+    @cached_property
+    def without_content(self) -> EffectLog:
+        """The same without what was sent, answered, given and returned: no log is held for it."""
+        return read_without_content(self.logs)
 
     @property
     def effects(self) -> list[Effect]:
@@ -44,7 +50,8 @@ class Captured:
     @property
     def damage(self) -> list[str]:
         """What was lost or changed before sealing, in words."""
-        return [word for about in self.log.about for word in about["damage"]]
+        about_of = self.__dict__.get("without_content") or self.log
+        return [word for about in about_of.about for word in about["damage"]]
 
     @property
     def coverage(self) -> dict[str, Any]:

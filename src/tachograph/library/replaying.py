@@ -11,7 +11,7 @@ from typing import Any
 from tachograph.errors import Refused, TachographError
 from tachograph.formats import frame as fr
 from tachograph.formats.answers import ReplayAnswer
-from tachograph.formats.effect_log import EffectLog, read_effect_log
+from tachograph.formats.effect_log import EffectLog, read_without_content
 from tachograph.intake.reading import Captured
 from tachograph.replay.alone import Alone, alone, entry_in
 from tachograph.replay.confinement.possible import AUTO, no_overlay
@@ -50,9 +50,9 @@ def replay_run(
     asked for with `by_itself`, and where the run did not end by itself: a server that was stopped would serve for ever.
     `pace`: wait as long as the recorded program did.
     """
-    lent = lend(captured.log, environ=environ, tag_key=tag_key)
+    lent = lend(captured.without_content, environ=environ, tag_key=tag_key)
     stood_in = stand_in(captured.logs, lent, tag_key=tag_key)
-    log = captured.log if not lent.stand_ins else read_effect_log(stood_in.logs)
+    log = captured.without_content if not lent.stand_ins else read_without_content(stood_in.logs)
     entry = _entry(captured, stood_in.logs, by_itself=by_itself) if command is None else None
     known: set[str] = set()
     if entry is not None:
@@ -60,7 +60,7 @@ def replay_run(
             known = start_state(log, cwd=cwd).known
         take = requested if isinstance(entry, Inbound) else alone
         stood_in = StoodIn([take(stood_in.logs, entry.number)], stood_in.pairs)
-        log = read_effect_log(stood_in.logs)
+        log = read_without_content(stood_in.logs)
     plan = make_plan(log, lent=lent, cwd=cwd, command=command)
     if entry is not None and not isinstance(plan, Refusal):
         plan = send_alone(plan, entry) if isinstance(entry, Inbound) else call_alone(plan, entry, log)
@@ -75,7 +75,7 @@ def replay_run(
         _without_overlay(start, why=why, elsewhere=plan.cwd != recorded_folder(log))
     changed = inputs_changed(log, cwd=plan.cwd, start=start)
     outcome = run_again(
-        plan, without_files(stood_in.tape), log, confinement=confinement, lent_folder=cwd,
+        plan, map(without_files, stood_in.tape()), log, confinement=confinement, lent_folder=cwd,
         lay_out=partial(lay_out, start.files), pace=pace,
     ).compared(stood_in.compared)  # fmt: skip
     if not outcome.of(fr.READY) and outcome.exit_code not in (126, 127):
@@ -106,7 +106,7 @@ def replay_run(
     )
 
 
-def _entry(captured: Captured, logs: list[bytes], *, by_itself: bool) -> Alone | Inbound | None:
+def _entry(captured: Captured, logs: Sequence[bytes], *, by_itself: bool) -> Alone | Inbound | None:
     """Return how to get into the decision, where it is to be replayed alone. Raises Refused where nothing can.
 
     Its function called again comes first: that starts nothing else of the server.

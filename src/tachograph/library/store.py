@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from tachograph.errors import DamagedStore, KeyMissing, NotFound, Refused, StoreLocked, TachographError, UsageError
 from tachograph.formats.answers import DecisionRow, DiffAnswer, DoctorAnswer, ReplayAnswer, ShowAnswer
-from tachograph.formats.effect_log import read_effect_log
 from tachograph.intake import early
 from tachograph.intake.masking import Credentials
 from tachograph.intake.reading import Captured
@@ -21,6 +20,7 @@ from tachograph.intake.waiting import runs
 from tachograph.library import diagnosing, differing, showing
 from tachograph.library.detailing import detail
 from tachograph.library.index import Index
+from tachograph.library.logs import Logs
 from tachograph.library.matching import holds
 from tachograph.library.replaying import replay_run
 from tachograph.model.effect import Effect
@@ -249,13 +249,7 @@ class _Opened:
 
         Raises DamagedStore naming decision and place.
         """
-        places = list(self._places(row))
-        logs = []
-        for name, place in places:
-            try:
-                logs.append(self._content.read(place))
-            except DamagedStore as fault:
-                raise DamagedStore(f"{name} cannot be read: {fault}") from fault
+        logs = Logs(self._content, self._places(row))
         if _is_its_run(row):
             return Captured(row.decision, row.run, 0, logs)
         state = "sealed"
@@ -263,7 +257,7 @@ class _Opened:
             self._journal.find(row.run)
         except NotFound:  # the run goes on: what belongs to it alone is in the spool
             known = early.progress(self._rows(row), self._journal)
-            logs.extend(early.own_log(self._spool, row.run, private=self._keyring.intake, known=known))
+            logs.more = early.own_log(self._spool, row.run, private=self._keyring.intake, known=known)
             state = "running"
         return Captured(row.decision, row.run, self._number(row, logs), logs, state=state)
 
@@ -283,8 +277,8 @@ class _Opened:
                 yield row.run, place
 
     @staticmethod
-    def _number(row: Row, logs: list[bytes]) -> int:
-        for about in read_effect_log(logs).about:
+    def _number(row: Row, logs: Logs) -> int:
+        for about in logs.about:
             if about["decisionId"] == row.decision:
                 return int(about["number"])
         raise DamagedStore(f"{row.decision} is in the journal, and none of its run's logs says so")

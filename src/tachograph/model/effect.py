@@ -40,58 +40,39 @@ class Arrival:
     the socket returned, head and framing included, and `body` is what of the answer's body stands in it.
     """
 
-    __slots__ = ("at_ns", "body", "data", "kind", "stream")
+    __slots__ = ("_body", "_data", "at_ns", "kind", "stream")
 
-    def __init__(self, kind: str, at_ns: int, data: bytes = b"", stream: int = 0) -> None:
+    def __init__(self, kind: str, at_ns: int, data: bytes | memoryview = b"", stream: int = 0) -> None:
+        """`data` may lie in memory that somebody else holds (a replay's tape): it is copied when it is asked for."""
         self.kind = kind
         self.at_ns = at_ns
-        self.data = data
+        self._data = data
         self.stream = stream
-        self.body = data
+        self._body: bytes | None = None
+
+    @property
+    def data(self) -> bytes:
+        """The exact bytes."""
+        return self._data if isinstance(self._data, bytes) else bytes(self._data)
+
+    @property
+    def body(self) -> bytes:
+        """The bytes without the wire's framing."""
+        return self.data if self._body is None else self._body
+
+    @body.setter
+    def body(self, body: bytes) -> None:
+        self._body = body
 
 
 class Effect:
     """One recorded effect. `index` is its place in the run's start order, from 1."""
 
     __slots__ = (
-        "__weakref__",
-        "arrivals",
-        "at_ns",
-        "body",
-        "body_complete",
-        "child_path",
-        "child_pid",
-        "command",
-        "decision",
-        "ended",
-        "error",
-        "exit_status",
-        "headers",
-        "index",
-        "inputs",
-        "kind",
-        "lasted_ns",
-        "library",
-        "method",
-        "name",
-        "nth",
-        "parent",
-        "path",
-        "pieces",
-        "polls",
-        "reason",
-        "response_headers",
-        "response_tags",
-        "seconds",
-        "sent_at_ns",
-        "site",
-        "spec",
-        "status",
-        "tags",
-        "together",
-        "url",
-        "value",
-        "version",
+        "__weakref__", "_held", "arrivals", "at_ns", "body_complete", "child_path", "child_pid", "command", "decision",
+        "ended", "error", "exit_status", "headers", "index", "inputs", "kind", "lasted_ns", "library", "method", "name",
+        "nth", "parent", "path", "pieces", "polls", "reason", "response_headers", "response_tags", "seconds",
+        "sent_at_ns", "site", "spec", "status", "tags", "together", "url", "value", "version",
     )  # fmt: skip
 
     def __init__(self, kind: str, *, index: int, path: str, decision: int, parent: int, at_ns: int) -> None:
@@ -108,9 +89,9 @@ class Effect:
         self.library = self.method = self.url = ""
         self.headers: Headers = []
         self.tags: list[tuple[str, bytes]] = []
-        self.body = b""  # of a started program: what it was fed
+        self._held: bytes | list[bytes | memoryview] = b""
         self.body_complete = True
-        self.pieces: list[bytes] = []  # of the body, while a log is read
+        self.pieces: list[bytes | memoryview] = []  # of the body, while a log is read
         self.sent_at_ns = 0  # when the request had been sent whole; 0 where it never was
         self.status = 0
         self.version = self.reason = b""
@@ -132,6 +113,24 @@ class Effect:
         self.site: tuple[str, ...] = ()
         self.nth = self.lasted_ns = 0
         self.together = False
+
+    @property
+    def body(self) -> bytes:
+        """The request's body; of a started program, what it was fed. It may be put together when it is asked for."""
+        return self._held if isinstance(self._held, bytes) else b"".join(self._held)
+
+    @body.setter
+    def body(self, body: bytes) -> None:
+        self._held = body
+
+    @property
+    def body_parts(self) -> list[bytes | memoryview]:
+        """The same as it is held, in parts: nothing is copied."""
+        return [self._held] if isinstance(self._held, bytes) else list(self._held)
+
+    def lies_in(self, parts: list[bytes | memoryview]) -> None:
+        """Take a body in parts that lie elsewhere and stay there."""
+        self._held = parts
 
     @property
     def chunks(self) -> list[bytes]:

@@ -14,6 +14,7 @@ with the decision, so that nothing waits as long as the server had lived.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +37,7 @@ class Alone:
         return f"{self.entry['module']}:{self.entry['qualname']}"
 
 
-def entry_in(logs: list[bytes], number: int) -> Alone | None:
+def entry_in(logs: Sequence[bytes], number: int) -> Alone | None:
     """Return the entry of a decision of this run, if an agent function opened it."""
     entry = ended = None
     for log in logs:
@@ -50,7 +51,7 @@ def entry_in(logs: list[bytes], number: int) -> Alone | None:
     return Alone(number, entry, ended is not None and ended["signal"] is None)
 
 
-def alone(logs: list[bytes], number: int) -> bytes:
+def alone(logs: Sequence[bytes], number: int) -> bytes:
     """Return the log of one decision as a run of its own. `number` must be that of a decision that was opened."""
     frames = sorted((frame for log in logs for frame in fr.read_log(log)), key=lambda frame: frame.at_ns)
     return fr.write_log(Selection(frames, number).frames())[0]

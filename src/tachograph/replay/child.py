@@ -16,8 +16,8 @@ from time import monotonic_ns
 
 from tachograph.formats import frame as fr
 from tachograph.formats import values
-from tachograph.formats.effect_log import read_effect_log
-from tachograph.replay.ledger import Ledger, place_behind, size_for
+from tachograph.formats.effect_log import read_for_playback
+from tachograph.replay.ledger import Ledger, place_behind
 from tachograph.replay.playback import Playback
 from tachograph.seams import context, imports, port, transports
 
@@ -25,6 +25,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+
+MOST_TOUCHED = 16 << 20  # bytes of the tape whose pages may stay
 
 
 def reporter(fd: int) -> Callable[[int, int, bytes], None]:
@@ -97,13 +100,16 @@ def _start(settings: dict[str, str]) -> None:
     fd, size = int(settings["TAPE"]), int(settings["TAPE_SIZE"])
     os.set_inheritable(fd, False)
     report = reporter(fd)
-    with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as tape:
-        log = read_effect_log([bytes(tape)])
-    if int(settings["LEDGER_SIZE"]) != size_for(log.effects):
-        raise ValueError(f"a ledger of {settings['LEDGER_SIZE']} bytes does not fit this tape")
-    ledger = Ledger(log.effects, fd=fd, at=place_behind(size), counted=bool(settings.get("COUNTED")))
+    at = place_behind(size)
+    memory = mmap.mmap(fd, at + int(settings["LEDGER_SIZE"]))
+    view = memoryview(memory)
+    touched = forgetting(memory, size)
+    log = read_for_playback(view[:size].toreadonly(), touched)
+    ledger = Ledger(log.effects, fd=fd, memory=view[at:], counted=bool(settings.get("COUNTED")))
     ledger.paced = bool(settings.get("PACE"))
-    playback = Playback(log, report=report, asleep=not log.of(fr.RUN), ledger=ledger, lends=(fd,))
+    playback = Playback(
+        log, report=report, asleep=not log.of(fr.RUN), ledger=ledger, lends=(fd,), touched=touched
+    )  # fmt: skip
     playback.guarded = settings.get("GUARD") != "off"
     transports.install()
     port.listen(_Probing())  # type: ignore[arg-type]
@@ -121,6 +127,23 @@ def _start(settings: dict[str, str]) -> None:
 
         playback.openings.drive = Drive(playback, int(settings["INBOUND"]), report)
     port.listen(playback)
+
+
+def forgetting(memory: mmap.mmap, size: int) -> Callable[[int], None]:
+    """Return what is told how many bytes of the tape were read: it lets go of the tape's pages when they are many.
+
+    They are the memory file's, and come again where they are read again; here they would count as the program's.
+    """
+    read = 0
+
+    def touched(count: int) -> None:
+        nonlocal read
+        read += count
+        if read > MOST_TOUCHED and hasattr(mmap, "MADV_DONTNEED"):
+            read = 0
+            memory.madvise(mmap.MADV_DONTNEED, 0, size)
+
+    return touched
 
 
 def _forked(ledger: Ledger, playback: Playback) -> None:

@@ -28,7 +28,7 @@ from tachograph.seams import injection
 from tachograph.supervision import supervisor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from tachograph.formats.effect_log import EffectLog
     from tachograph.replay.plan import Launch
@@ -133,26 +133,32 @@ class _Report:
         return taken
 
 
-def memory_file(tape: bytes, log: EffectLog) -> tuple[int, int]:
-    """Return a descriptor of a file with the tape and an empty ledger, and where the report begins behind them."""
+def memory_file(tape: Iterable[bytes], log: EffectLog) -> tuple[int, int, int]:
+    """Return a descriptor of a file with the tape, given in parts, and an empty ledger behind it.
+
+    Also how long the tape is, and where the report begins behind both.
+    """
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("tachograph-tape", 0)
     else:
         with tempfile.TemporaryFile() as file:  # unlinked before its first byte
             fd = os.dup(file.fileno())
-    rest = memoryview(tape)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
-    start = ledger.place_behind(len(tape)) + ledger.size_for(log.effects)
+    size = 0
+    for part in tape:
+        rest = memoryview(part)
+        size += len(rest)
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+    start = ledger.place_behind(size) + ledger.size_for(log.effects)
     os.ftruncate(fd, start)
     fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_APPEND)
-    return fd, start
+    return fd, size, start
 
 
-def tape_settings(fd: int, tape: bytes, log: EffectLog) -> dict[str, str]:
+def tape_settings(fd: int, size: int, log: EffectLog) -> dict[str, str]:
     """Return what the replayed program is told of the memory file."""
     return {
-        "TAPE": str(fd), "TAPE_SIZE": str(len(tape)), "LEDGER_SIZE": str(ledger.size_for(log.effects)),
+        "TAPE": str(fd), "TAPE_SIZE": str(size), "LEDGER_SIZE": str(ledger.size_for(log.effects)),
         "LIBS": injection.libraries(), "UNWATCHED_EXIT": "127",  # a process that cannot be answered must not run
     }  # fmt: skip
 
@@ -163,7 +169,7 @@ def own_ports(log: EffectLog) -> tuple[int, ...]:
 
 
 def run_again(
-    plan: Launch, tape: bytes, log: EffectLog, *, confinement: str = AUTO, lent_folder: str | None = None,
+    plan: Launch, tape: Iterable[bytes], log: EffectLog, *, confinement: str = AUTO, lent_folder: str | None = None,
     lay_out: Callable[[], list[str]] | None = None, pace: bool = False,
 ) -> Outcome:  # fmt: skip
     """Start the planned program over the tape and wait for its end. Raises OSError if it cannot be started at all.
@@ -173,13 +179,13 @@ def run_again(
     files what they were before the run, inside an overlay. `pace`: wait as long as the recorded program did.
     """
     ways, guarded = WAYS[confinement]
-    fd, start = memory_file(tape, log)
+    fd, size, start = memory_file(tape, log)
     doors = Doors()
     try:
         report = _Report(fd, start)
         last = max((arrival.at_ns for effect in log.effects for arrival in effect.arrivals), default=0)
         watch = _Watch(report, STILL_S + 2 * last / 1e9)
-        settings = {**tape_settings(fd, tape, log), **plan.settings}
+        settings = {**tape_settings(fd, size, log), **plan.settings}
         if not guarded:
             settings["GUARD"] = "off"
         if pace:

@@ -61,15 +61,18 @@ def place_behind(tape_size: int) -> int:
 class Ledger:
     """One replay's shared state, as this process sees it. Without a file it is this process's own."""
 
-    def __init__(self, effects: Sequence[Effect], *, fd: int = -1, at: int = 0, counted: bool = False) -> None:
-        """Map the ledger of these effects at byte `at` of file `fd`. Raises OSError, ValueError if it is not there.
+    def __init__(
+        self, effects: Sequence[Effect], *, fd: int = -1, memory: memoryview | None = None, counted: bool = False
+    ) -> None:  # fmt: skip
+        """Use the ledger of these effects in `memory`, which is a shared mapping of file `fd`.
 
-        `counted`: whoever started this process has counted it.
+        `counted`: whoever started this process has counted it. Raises ValueError for memory of another size.
         """
         size = size_for(effects)
         self._fd = fd
-        self._map = mmap.mmap(fd, size, offset=at) if fd >= 0 else mmap.mmap(-1, size)
-        view = memoryview(self._map)
+        view = memoryview(mmap.mmap(-1, size)) if memory is None else memory
+        if len(view) != size:
+            raise ValueError(f"a ledger of {len(view)} bytes does not fit this tape")
         self._times: memoryview[float] = view[:_HEADER].cast("d")
         self._longs: memoryview[int] = view[:_HEADER].cast("Q")
         self._words: memoryview[int] = view[:_HEADER].cast("I")

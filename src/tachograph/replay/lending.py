@@ -8,7 +8,7 @@ with redacted form; lengths are equal, nothing else moves). What the program is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -52,17 +52,15 @@ def lend(log: EffectLog, *, environ: Mapping[str, str], tag_key: bytes) -> Lent:
 class StoodIn:
     """The logs as they are compared, and the pairs of (credential, placeholder) that were found in them."""
 
-    logs: list[bytes]
+    logs: Sequence[bytes]
     pairs: dict[bytes, bytes]
 
-    @property
-    def tape(self) -> bytes:
-        """The logs one behind the other, and the pairs where there are any: the child compares in the same way."""
-        extra = []
+    def tape(self) -> Iterator[bytes]:
+        """Yield the logs, and the pairs where there are any: the child compares in the same way."""
+        yield from self.logs
         if self.pairs:
             frame = fr.Frame(fr.LENT, 0, 0, 0, 0, 0, 0, b"", values.encode(self.pairs))
-            extra.append(fr.write_log([frame])[0])
-        return b"".join([*self.logs, *extra])
+            yield fr.write_log([frame])[0]
 
     def compared(self, data: bytes) -> bytes:
         """Return bytes that the replayed program wrote, with placeholders in the place of credentials."""
@@ -71,7 +69,7 @@ class StoodIn:
         return data
 
 
-def stand_in(logs: list[bytes], lent: Lent, *, tag_key: bytes) -> StoodIn:
+def stand_in(logs: Sequence[bytes], lent: Lent, *, tag_key: bytes) -> StoodIn:
     """Put the placeholders where the missing credentials stood in what the program sent or wrote."""
     if not lent.stand_ins:
         return StoodIn(logs, {})

@@ -59,12 +59,12 @@ class Playback:
 
     def __init__(
         self, log: EffectLog, *, report: Callable[[int, int, bytes], None], asleep: bool = False,
-        ledger: Ledger | None = None, lends: tuple[int, ...] = (),
+        ledger: Ledger | None = None, lends: tuple[int, ...] = (), touched: Callable[[int], None] | None = None,
     ) -> None:  # fmt: skip
         """`asleep`: the recorded program called `tachograph.install()` itself, and nothing before that was recorded.
 
         `ledger` is what the replay's processes share; without one, this process is the only one. `lends` are the
-        descriptors that processes of this replay are given.
+        descriptors that processes of this replay are given. `touched` is told how many bytes of the record were read.
         """
         self._log = self.log = log
         self.asleep = asleep
@@ -78,7 +78,8 @@ class Playback:
         self._finished = False
         self._free: dict[int, Effect] = {effect.index: effect for effect in log.effects}
         self.connections = Connections(self, log.effects)
-        self._recordings = Recordings(log, self.is_free)
+        self.touched = touched or (lambda count: None)
+        self._recordings = Recordings(log, self.is_free, touched=self.touched)
         self.order = Order(log.effects, let_go=self._let_go, ledger=self.ledger)
         self.pauses = Pauses(log.effects, self.order, take=self._take, served=self._served_sleep, report=report)
         self._draws = Redraws(log.draws)
@@ -87,21 +88,25 @@ class Playback:
 
     # -- HTTP
 
-    def ask(self, library: str, method: str, url: str, headers: port.Headers, body: bytes) -> Played:
+    def ask(self, library: str, method: str, url: str, headers: port.Headers, body: bytes | list[bytes]) -> Played:
         """Find the recorded answer of this request. Raises EffectMissed if there is none."""
         began = perf_counter_ns()
         kept, _ = redact_headers(headers)
         shown, _ = redact_url(url)
+        parts = [body] if isinstance(body, bytes) else body
         for value, placeholder in self._lent.items():
-            body, shown = body.replace(value, placeholder), shown.replace(value.decode("latin-1"), placeholder.decode())
+            parts = [b"".join(parts).replace(value, placeholder)]
+            shown = shown.replace(value.decode("latin-1"), placeholder.decode())
             kept = [(name, sent.replace(value, placeholder)) for name, sent in kept]
-        request = Prepared(Request(HTTP, method, shown, kept, body))
-        path = context.here().path
+        head, notes = Request(HTTP, method, shown, kept, b""), list[str]()
+        path, wire = context.here().path, library in WIRE_LIBRARIES
         with self.ledger:
-            effect, notes = self._recordings.request(request, path, wire=library in WIRE_LIBRARIES)
+            effect = self._recordings.same(Prepared(head), parts, path, wire=wire)
+            if effect is None:
+                effect, notes = self._recordings.alike(_whole(head, parts), path, wire=wire)
             self._claim(effect)
         if effect is None:
-            self._missed(request, path)
+            self._missed(_whole(head, parts), path)
         assert effect is not None
         self._served(effect, MEANING if notes else EXACT, path, notes)
         self.spent_ns += perf_counter_ns() - began
@@ -374,3 +379,8 @@ class Playback:
         self._files.finish()
         self._report(fr.SPENT, 0, values.encode({"ns": self.spent_ns}))
         self.ledger.left()
+
+
+def _whole(head: Request, parts: list[bytes]) -> Prepared:
+    """A request with its body in one piece, which only a comparison needs."""
+    return Prepared(head._replace(body=b"".join(parts)))

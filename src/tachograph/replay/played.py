@@ -102,7 +102,9 @@ class Played:
         arrival = self._effect.arrivals[self._at]
         self._at += 1
         self._given += arrival.kind != "move"
-        return Given(self._playback, self._effect, _KINDS[arrival.kind], arrival.data, self._effect.ended)
+        data = arrival.data
+        self._playback.touched(len(data))
+        return Given(self._playback, self._effect, _KINDS[arrival.kind], data, self._effect.ended)
 
     def send_fault(self) -> BaseException | None:
         """Return the error that sending the request raised, if that comes next."""

@@ -16,12 +16,14 @@ from tachograph.replay.shelf import Shelves
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterable, Iterator
     from typing import Any
 
     from tachograph.comparison.leaves import Leaf
     from tachograph.formats.effect_log import EffectLog
     from tachograph.model.effect import Effect
+
+    Parts = Iterable[bytes | memoryview]
 
 _PREPARED = 16 << 20  # bytes of recorded bodies that are kept as read, so that a call that nothing fits reads few again
 
@@ -29,8 +31,11 @@ _PREPARED = 16 << 20  # bytes of recorded bodies that are kept as read, so that 
 class Recordings:
     """What is recorded, by what it answers."""
 
-    def __init__(self, log: EffectLog, is_free: Callable[[Effect], bool]) -> None:
-        """`is_free` says whether nobody has taken a recording yet."""
+    def __init__(
+        self, log: EffectLog, is_free: Callable[[Effect], bool], *, touched: Callable[[int], None] = lambda count: None
+    ) -> None:  # fmt: skip
+        """`is_free` says whether nobody has taken a recording yet; `touched` is told how much was read of bodies."""
+        self._touched = touched
         self._effects = log.effects
         self._is_free = is_free
         self._exact, self._alike = Shelves(is_free), Shelves(is_free)
@@ -43,19 +48,27 @@ class Recordings:
                 self._inside.setdefault(effect.parent, []).append(effect)
             if effect.kind == HTTP:
                 head = Prepared(Request(HTTP, effect.method, effect.url, effect.headers, b""))
-                self._exact.add(_key(head, effect.body, effect.wire), effect)
+                self._exact.add(_key(head, self._read(effect), effect.wire), effect)
                 self._alike.add((effect.wire, effect.method), effect)
             elif effect.kind == SUBPROCESS:
                 self._spawned.add(_words(effect.command), effect)
             elif effect.kind != SLEEP:
                 self._declared.add((effect.kind, effect.name, effect.inputs), effect)
 
-    def request(self, asked: Prepared, path: str, *, wire: bool) -> tuple[Effect | None, list[str]]:
-        """Return the recording of a request, and the liberties that were taken to find it: none for the same bytes."""
-        body = asked.request.body
-        for effect in self._exact.left(_key(asked, body, wire), path):
-            if effect.body == body:
-                return effect, []
+    def same(self, head: Prepared, body: Parts, path: str, *, wire: bool) -> Effect | None:
+        """Return the recording of a request whose every byte is the same."""
+        for effect in self._exact.left(_key(head, body, wire), path):
+            if _same(self._read(effect), body):
+                return effect
+        return None
+
+    def _read(self, effect: Effect) -> Iterator[bytes | memoryview]:
+        for part in effect.body_parts:
+            yield part
+            self._touched(len(part))
+
+    def alike(self, asked: Prepared, path: str, *, wire: bool) -> tuple[Effect | None, list[str]]:
+        """Return the recording of a request that means the same, and the liberties that were taken to find it."""
         for effect in self._alike.left((wire, asked.request.method), path):
             verdict = compare_requests(self._prepare(effect), asked)
             if verdict.level != "different":
@@ -98,10 +111,30 @@ class Recordings:
         return sorted(found, key=lambda effect: effect.index)
 
 
-def _key(prepared: Prepared, body: bytes, wire: bool) -> Hashable:
+def _same(recorded: Parts, replayed: Parts) -> bool:
+    """Compare two bodies in parts, no more of either at once than a part of the other."""
+    left, right = b"", b""
+    ours, theirs = iter(recorded), iter(replayed)
+    while True:
+        while not left and (more := next(ours, None)) is not None:
+            left = bytes(more)
+        while not right and (more := next(theirs, None)) is not None:
+            right = bytes(more)
+        if not left or not right:
+            return left == right
+        size = min(len(left), len(right))
+        if left[:size] != right[:size]:
+            return False
+        left, right = left[size:], right[size:]
+
+
+def _key(prepared: Prepared, body: Parts, wire: bool) -> Hashable:
+    size = check = 0
+    for part in body:
+        size, check = size + len(part), crc32(part, check)
     # What was taken at the socket cannot answer a client that is given a head and chunks, nor the other way round.
     headers = frozenset(prepared.headers.items())
-    return wire, prepared.request.method, prepared.url, headers, len(body), crc32(body)
+    return wire, prepared.request.method, prepared.url, headers, size, check
 
 
 def _words(command: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ Nothing of another request. Times begin with the request, so that nothing waits 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +48,7 @@ class Inbound:
         return int(where[1]) if isinstance(where, list) else 0
 
 
-def inbound_in(logs: list[bytes], number: int) -> Inbound | None:
+def inbound_in(logs: Sequence[bytes], number: int) -> Inbound | None:
     """Return the request in whose handling a decision of this run opened, if one is known."""
     said: dict[str, Any] = {}
     parts, paths, place, why, ended = [], {}, 0, "", None
@@ -75,7 +76,7 @@ def inbound_in(logs: list[bytes], number: int) -> Inbound | None:
     return Inbound(number, said, data, begun, why, ended is not None and ended["signal"] is None)
 
 
-def requested(logs: list[bytes], number: int) -> bytes:
+def requested(logs: Sequence[bytes], number: int) -> bytes:
     """Return the log of one decision, its request and its start-up, as a run of its own."""
     frames = sorted((frame for log in logs for frame in fr.read_log(log)), key=lambda frame: frame.at_ns)
     return fr.write_log(_Requested(frames, number).frames())[0]

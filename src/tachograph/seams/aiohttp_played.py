@@ -133,9 +133,7 @@ class Played(asyncio.Transport):
         url = aiohttp_transport.url_of(self._origin, request.target)
         try:
             with context.standing(self.watched.place):
-                self._answer = listener.ask(
-                    aiohttp_transport.LIBRARY, request.method, url, request.headers, b"".join(self._body)
-                )
+                self._answer = listener.ask(aiohttp_transport.LIBRARY, request.method, url, request.headers, self._body)
         except BaseException as miss:
             if not self._closed:
                 self._loop.call_soon(self._protocol.set_exception, miss)  # whoever waits for the answer sees it too

@@ -108,9 +108,8 @@ class PlayedSocket(Tapped):
     def _ask(self) -> None:
         listener: Any = port.current
         begun: Any = self._begun
-        body = b"".join(self._parts)
-        self._parts = []
-        answer = self._answer = listener.ask(LIBRARY, begun.method, begun.url(self._endpoint), begun.headers, body)
+        parts, self._parts = self._parts, []
+        answer = self._answer = listener.ask(LIBRARY, begun.method, begun.url(self._endpoint), begun.headers, parts)
         for _ in range(self._given):
             answer.wait()
 

@@ -152,25 +152,25 @@ def _known_body(module: Any, request: Any) -> bytes | None:
     return body if isinstance(body, bytes) else bytes(body)
 
 
-def _uploaded(stream: Any) -> tuple[bytes, BaseException | None]:
+def _uploaded(stream: Any) -> tuple[list[bytes], BaseException | None]:
     """Take an upload as the transport would, part by part: what it gave, and what it raised instead of more."""
     parts = []
     try:
         for part in stream:
             parts.append(part)
     except Exception as fault:  # noqa: BLE001 - the program's own: it is raised again when the call is known
-        return b"".join(parts), fault
-    return b"".join(parts), None
+        return parts, fault
+    return parts, None
 
 
-async def _uploaded_async(stream: Any) -> tuple[bytes, BaseException | None]:
+async def _uploaded_async(stream: Any) -> tuple[list[bytes], BaseException | None]:
     parts = []
     try:
         async for part in stream:
             parts.append(part)
     except Exception as fault:  # noqa: BLE001 - as above
-        return b"".join(parts), fault
-    return b"".join(parts), None
+        return parts, fault
+    return parts, None
 
 
 def _response(module: Any, arrival: port.Arrival, stream: Any) -> Any:

@@ -251,8 +251,8 @@ if TYPE_CHECKING:
         def connections(self) -> Connections:
             """What is known of connections."""
 
-        def ask(self, library: str, method: str, url: str, headers: Headers, body: bytes) -> Answer:
-            """Find the recorded answer of this request. Raises the miss if there is none."""
+        def ask(self, library: str, method: str, url: str, headers: Headers, body: bytes | list[bytes]) -> Answer:
+            """Find the recorded answer of this request, its body whole or in parts. Raises the miss where none is."""
 
         def ask_spawn(self, command: dict[str, Any], path: str) -> Stub:
             """The recorded output and status of a program. Raises the miss if there is none.
