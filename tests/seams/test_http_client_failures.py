@@ -42,3 +42,26 @@ def test_a_read_that_would_have_had_to_wait_does_not_end_the_answer(tmp_path: Pa
     assert recorded.out == "not yet\nb'late'\n"
     (effect,) = recorded.log.effects
     assert (effect.ended, effect.answer) == ("eof", b"late")
+
+
+def test_a_file_that_is_sent_over_the_socket_is_kept_from_where_it_is_sent(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"01234567" * 3000)
+
+    def answer(request: Request) -> Behaviour:
+        return stream((request.body[:4] + b"%d" % len(request.body),), borders="reads")
+
+    with ScriptedServer(answer) as server:
+        recorded = Session(tmp_path, """
+            import http.client, sys
+            connection = http.client.HTTPConnection(sys.argv[1])
+            for offset, count in ((2, 9000), (6, None)):
+                connection.putrequest("POST", "/")
+                connection.putheader("content-length", str(24000 - offset if count is None else count))
+                connection.endheaders()
+                with open("file", "rb") as file: print(connection.sock.sendfile(file, offset, count))
+                print(connection.getresponse().read())
+        """).record(server.url.removeprefix("http://"))  # fmt: skip
+    assert recorded.out == "9000\nb'23459000'\n23994\nb'670123994'\n"
+    assert [len(effect.body) for effect in recorded.log.effects] == [9000, 23994]
+    assert recorded.log.effects[0].body == (b"01234567" * 3000)[2:9002]
+    assert recorded.replay().out == recorded.out

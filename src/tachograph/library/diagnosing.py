@@ -32,7 +32,7 @@ NOT_SEEN = [
     "processes that multiprocessing starts by spawn or forkserver: counted, and refused in a replay",
     "children started with -I, -E or -S, frozen programs, other languages: played by a stub, not watched inside",
     "files that native code opens by itself, and what a listed folder held",
-    "sleeps: waited for in a replay too",
+    "time-outs of locks, of poll and epoll objects and of native code: waited for in a replay too",
 ]
 NOT_REPRODUCIBLE = [
     "object addresses (id(), default repr)",
