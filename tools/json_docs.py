@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 from tachograph.formats import answers
-from tachograph.formats.answers import Answer, DecisionRow, DiffAnswer, DoctorAnswer, ReplayAnswer, ShowAnswer
+from tachograph.formats.answers import Answer, DecisionRow, DiffAnswer, DoctorAnswer, ReplayAnswer, ShowAnswer, VerifyAnswer
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "json.md"
@@ -33,7 +33,7 @@ HEAD = """\
 
 One JSON document on stdout, indented by two, UTF-8, and nothing else there; everything meant for a person goes to
 stderr. The library returns the same as typed objects: `tachograph.Store(path).decisions()`, `.show(ID)`, `.replay(ID)`,
-`.diff(A, B)`, `.doctor()`.
+`.diff(A, B)`, `.verify(ID)`, `.doctor()`.
 
 - Each document is closed: a key that is not listed here is never there, one that is listed is never missing.
 - A value that is not to be had is `{"state": "unavailable", "reason": ...}`, so nobody takes it for an empty one.
@@ -42,7 +42,7 @@ stderr. The library returns the same as typed objects: `tachograph.Store(path).d
 - An error is `{"error": {"code": ..., "message": ..., "reason": ...}}`: the code is stable, the message is for people.
   Words that the command line does not know are explained on stderr, and stdout stays empty.
 
-Exit codes: 0 answered, the same, equivalent; 1 different; 2 the words of the call are wrong; 3 refused; 4 the store is
+Exit codes: 0 answered, the same, equivalent; 1 different, or a check of `verify` failed; 2 the words of the call are wrong; 3 refused; 4 the store is
 damaged; 5 the replayed program escaped the replay, so that what it did is not known; 130 interrupted.
 
 The examples are frozen under `tests/formats/samples` and must load for ever.
@@ -64,6 +64,7 @@ DOCUMENTS = (
     Document("tacho show ID --json", ShowAnswer, "show.json"),
     Document("tacho replay ID --json", ReplayAnswer, "replay_missed.json"),
     Document("tacho diff A B --json", DiffAnswer, "diff.json"),
+    Document("tacho verify --all --json", VerifyAnswer, "verify.json"),
     Document("tacho doctor --json", DoctorAnswer, "doctor.json"),
 )
 _WORDS = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null", Any: "any value"}

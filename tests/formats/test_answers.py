@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from tachograph.formats.answers import DecisionRow, DiffAnswer, DoctorAnswer, ReplayAnswer, ShowAnswer
+from tachograph.formats.answers import DecisionRow, DiffAnswer, DoctorAnswer, ReplayAnswer, ShowAnswer, VerifyAnswer
 
 SAMPLES = sorted((Path(__file__).parent / "samples").glob("*.json"))
 # The document that a sample is: the first word of its name.
 MODELS: dict[str, Any] = {
     "ls": list[DecisionRow], "show": ShowAnswer, "replay": ReplayAnswer, "diff": DiffAnswer, "doctor": DoctorAnswer,
+    "verify": VerifyAnswer,
 }  # fmt: skip
 
 

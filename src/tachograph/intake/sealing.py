@@ -17,14 +17,18 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tachograph.errors import FormatError, NotFound, Refused
+from tachograph.formats import capture_v1
 from tachograph.formats import frame as fr
 from tachograph.intake import early, waiting
 from tachograph.intake.anchor import Anchor
+from tachograph.intake.document.assembling import assemble
+from tachograph.intake.document.observed import Observed
 from tachograph.intake.gather import NOTHING_KEPT, gather
 from tachograph.intake.logs import Log, split
 from tachograph.intake.masking import Credentials
 from tachograph.intake.skeleton import Outline, outline
 from tachograph.intake.sketch import Sketch
+from tachograph.intake.versions import Versions
 from tachograph.intake.vouching import EMPTY_LOG, Unsigned, Vouching
 from tachograph.model.identity import minted_at_ms, with_prefix
 from tachograph.store.catalogue import Catalogue, Query, Row
@@ -71,6 +75,7 @@ class Sealer:
         Raises StoreLocked if another process seals for longer than `wait_s`, DamagedStore, KeyMissing, OSError.
         """
         self.left: list[str] = []
+        self._fresh: dict[str, dict[str, int]] = {}  # prompts and schemas of the batch under way
         self._folder = folder
         self._disk = disk
         self._keyring: Keyring = folder.keyring(environ)
@@ -179,6 +184,7 @@ class Sealer:
             raise
         self._vouching.log_batch(entries)
         self._catalogue.catch_up(self._journal)
+        self._fresh.clear()
         return entries
 
     def _rows(self, run_id: str) -> list[Row]:
@@ -233,10 +239,10 @@ class Sealer:
         tenant = _tenant(log)
         name = log.decision_id or log.run_id
         secret = os.urandom(KEY_SIZE)
-        commitments: dict[str, str] = {}
+        observed = Observed.of(log.frames(), log.about, number=log.number, names=log.names.values())
+        failed = False
         if log.decision_id is None:
-            log.check()
-            payload, summary = {"version": "replay/v1", "runId": log.run_id}, _no_summary(log)
+            summary = _no_summary(log)
         else:
             sketch = Sketch.of(log.frames(), log.about)
             seen = outline(
@@ -244,7 +250,15 @@ class Sealer:
                 run=run_facts,
             )  # fmt: skip
             masking = Credentials.of(sketch.log, tag_key=tag_key)
-            payload, summary = seen.payload, self._summary(seen, name, tenant, secret, masking)
+            summary, failed = self._summary(seen, name, tenant, secret, masking), "failure" in seen.payload
+        versions = Versions(self._catalogue, tag_key, tenant, summary.agent, self._fresh)
+        made = assemble(
+            observed, run_id=log.run_id, decision_id=log.decision_id, opened=opened, run=run_facts, failed=failed,
+            version_of=versions.of,
+        )  # fmt: skip
+        divided = capture_v1.divide(made.document, made.blobs, made.trees)
+        commitments = capture_v1.commitments(divided.items, secret)
+        payload, summary = divided.skeleton, replace(summary, first_seen=tuple(versions.first))
         entry = Entry(
             decision=name, run=log.run_id, domain=_domain(log).id(tag_key), payload=b"",
             summary=summary, places=(), sources=sources, kind=CAPTURE if log.decision_id else RUN,

@@ -48,7 +48,7 @@ def outline(
         "version": "replay/v1",
         "decisionId": decision_id,
         "runId": run_id,
-        "agentId": short(opened.get("agent")) or _agent_of(run),
+        "agentId": short(opened.get("agent")) or agent_of(run),
         "capturedAt": rfc3339(began_ns + opened_at),
         "captureLevel": "damaged" if log.about and log.about[0]["damage"] else "full",
         "captureReason": "failed" if failure else "window",
@@ -59,7 +59,8 @@ def outline(
         "effects": [_effect(effect) for effect in effects],
         "coverage": coverage(log),
     }  # fmt: skip
-    stop = _stop(log, number, model_calls)
+    said = [fact.said for fact in log.of(fr.OUTPUT) if fact.decision == number]
+    stop = stop_of(said, model_calls[-1].stop_reason if model_calls else None)
     if stop is not None:
         payload["stopReason"] = stop
     if ended is not None:
@@ -129,8 +130,8 @@ def _title(model_calls: list[Glimpse], opened: dict[str, Any], run: dict[str, An
     return asked or line(" ".join(str(word) for word in run.get("argv", ())))
 
 
-def _agent_of(run: dict[str, Any]) -> str:
-    """`agt_` and 16 hex of the entry point's digest (contract, `agentId`), or of its name where no file was seen."""
+def agent_of(run: dict[str, Any]) -> str:
+    """Return `agt_` and 16 hex of the entry point's digest (contract, `agentId`), or of argv where no file was seen."""
     given = short(run.get("agent"))
     if given:
         return given
@@ -158,11 +159,9 @@ def _failure(log: EffectLog, number: int, ended: dict[str, Any] | None) -> str |
     return None
 
 
-def _stop(log: EffectLog, number: int, model_calls: list[Glimpse]) -> str | None:
-    said = [fact.said for fact in log.of(fr.OUTPUT) if fact.decision == number]
-    if said:
-        return str(said[-1]["stopReason"])
-    return model_calls[-1].stop_reason if model_calls else None
+def stop_of(said: list[dict[str, Any]], stated: str | None) -> str | None:
+    """Return the stop reason: as the program said it with its output, else as the last model answer stated it."""
+    return str(said[-1]["stopReason"]) if said else stated
 
 
 def _effect(effect: Effect) -> dict[str, Any]:

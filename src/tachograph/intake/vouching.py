@@ -213,7 +213,7 @@ class Vouching:
             self.statement("key", {"event": "new", "role": "signer", **self._signer()}, tenant=chain.tenant),
             self.statement(
                 "key",
-                {"event": "new", "role": "log", "algorithm": "ed25519", "publicKeyRef": _reference(log_key),
+                {"event": "new", "role": "log", "algorithm": "ed25519", "publicKeyRef": log_key.reference(),
                  "keyDigest": log_key.key_digest()},
                 tenant=chain.tenant,
             ),
@@ -239,18 +239,13 @@ class Vouching:
 
     def _signer(self) -> dict[str, str]:
         public = self._key().public
-        return {"publicKeyRef": _reference(public), "algorithm": "ed25519", "keyDigest": public.key_digest()}
+        return {"publicKeyRef": public.reference(), "algorithm": "ed25519", "keyDigest": public.key_digest()}
 
     def _key(self) -> SigningKey:
         return SigningKey.from_bytes(self._keyring.signer)
 
     def _log_key(self) -> SigningKey:
         return SigningKey.from_bytes(self._keyring.log)
-
-
-def _reference(public: Any) -> str:
-    did = public.did_key()
-    return f"{did}#{did.rpartition(':')[2]}"
 
 
 def log_folder(folder: StoreFolder, tenant: str) -> str:

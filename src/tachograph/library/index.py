@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from tachograph.errors import DamagedStore, NotFound
@@ -61,7 +62,8 @@ class Index:
         record = self._journal.at(row.file, row.at)
         entry = record.entry
         place = record.file, record.at, entry.places
-        told = Row(record.sequence, entry.decision, entry.run, entry.domain, *place, entry.summary)
+        listed = replace(entry.summary, first_seen=())  # they stand in a table of their own
+        told = Row(record.sequence, entry.decision, entry.run, entry.domain, *place, listed)
         if told != row:
             raise _Differs(f"its row of {row.decision} is not what the journal says")
         return told

@@ -10,14 +10,14 @@ from time import time_ns
 from typing import Any, Literal
 
 from tachograph.errors import DamagedStore, KeyMissing, NotFound, Refused, StoreLocked, TachographError, UsageError
-from tachograph.formats.answers import DecisionRow, DiffAnswer, DoctorAnswer, ReplayAnswer, ShowAnswer
+from tachograph.formats.answers import DecisionRow, DiffAnswer, DoctorAnswer, ReplayAnswer, ShowAnswer, VerifyAnswer
 from tachograph.intake import early
 from tachograph.intake.masking import Credentials
 from tachograph.intake.reading import Captured
 from tachograph.intake.sealing import Sealer
 from tachograph.intake.skeleton import rfc3339
 from tachograph.intake.waiting import runs
-from tachograph.library import diagnosing, differing, showing
+from tachograph.library import diagnosing, differing, documenting, showing, verifying
 from tachograph.library.detailing import detail
 from tachograph.library.index import Index
 from tachograph.library.logs import Logs
@@ -29,7 +29,7 @@ from tachograph.replay.confinement.possible import AUTO, WAYS
 from tachograph.store.catalogue import Query, Row
 from tachograph.store.domains import DEFAULT_TENANT, tag
 from tachograph.store.inspection import inspect
-from tachograph.store.journal import Journal
+from tachograph.store.journal import Journal, Record
 from tachograph.store.keytable import SECRET, KeyTable
 from tachograph.store.location import find_store, open_store
 from tachograph.store.segments import ContentStore, Place
@@ -169,6 +169,29 @@ class Store:
             environ=self._environ, tag_key=self._keyring.tag, confinement=confinement, by_itself=alone, pace=pace,
         )  # fmt: skip
 
+    # -- what a stranger can check
+
+    def document(self, decision: str) -> dict[str, Any]:
+        """Return the signed `replay/v1` document of a decision, digests in the places of its blobs.
+
+        Raises NotFound, DamagedStore where what is kept no longer gives what was signed, Refused for a decision that
+        was sealed before this store signed.
+        """
+        with _Opened(self._folder, self._keyring) as opened:
+            record = opened.record(opened.find(decision))
+            return documenting.document(opened.verifier(self._folder, self._environ), record)
+
+    def verify(self, *decisions: str, trust: Sequence[str] = ()) -> VerifyAnswer:
+        """Check decisions, or the whole store where none is named. `trust`: the signers that you know.
+
+        A fault is an answer, not an exception. Raises NotFound, UsageError, KeyMissing.
+        """
+        with _Opened(self._folder, self._keyring) as opened:
+            verifier = opened.verifier(self._folder, self._environ, trust)
+            if not decisions:
+                return verifying.answer_of(verifier, verifier.records)
+            return verifying.answer_of(verifier, [opened.record(opened.find(one)) for one in decisions])
+
     # -- the store itself
 
     def doctor(self) -> DoctorAnswer:
@@ -235,6 +258,16 @@ class _Opened:
         if not name.startswith("dec_"):
             raise UsageError(f"a decision is named by its id (dec_...), a unique prefix of it, or `last`, not {name!r}")
         return self.catalogue.find(name)
+
+    def record(self, row: Row) -> Record:
+        """Return a decision's journal record."""
+        return self._journal.at(row.file, row.at)
+
+    def verifier(self, folder: Any, environ: Any, trust: Sequence[str] = ()) -> verifying.StoreVerifier:
+        """Read journal and logs for verification."""
+        return verifying.StoreVerifier(
+            folder, self._journal, self._keys, self._content, environ=environ, trust=trust
+        )  # fmt: skip
 
     def title(self, row: Row) -> str:
         """Open a decision's title; what was erased has none."""

@@ -110,6 +110,21 @@ class PublicKey:
         return f"PublicKey({self.did_key()})"
 
 
+def from_reference(text: str) -> PublicKey:
+    """Return the key that a `did:key`, or a DID URL of one, names. Raises KeyRefused."""
+    did, _, fragment = text.partition("#")
+    multibase = did.removeprefix("did:key:")
+    if not did.startswith("did:key:z") or fragment not in ("", multibase):
+        raise KeyRefused(f"{text[:200]!r} is no did:key of one key", reason="did_unresolved")
+    try:
+        data = base58.b58decode(multibase[1:])
+    except ValueError:
+        raise KeyRefused(f"{text[:200]!r} is not base58btc", reason="did_unresolved") from None
+    if data[:2] != _MULTICODEC:
+        raise KeyRefused(f"{text[:200]!r} names no Ed25519 key", reason="did_unresolved")
+    return PublicKey(data[2:])
+
+
 class SigningKey:
     """A private key. Its bytes leave it by `private_bytes` alone."""
 

@@ -26,7 +26,7 @@ from tachograph.store.segments import Place
 from tachograph.store.summary import Summary
 
 NAME = "catalogue.db"
-_FORMAT = 1
+_FORMAT = 2
 # What SQLite says when the disk is full, fails or may not be written: the index is sound, there is only no place for it
 _OF_THE_DISK = {
     sqlite3.SQLITE_FULL: errno.ENOSPC, sqlite3.SQLITE_READONLY: errno.EROFS, sqlite3.SQLITE_IOERR: errno.EIO,
@@ -44,6 +44,7 @@ CREATE TABLE place (
     segment BLOB, item INTEGER, sequence INTEGER, nth INTEGER, PRIMARY KEY (segment, item, sequence)
 ) WITHOUT ROWID;
 CREATE TABLE tool (name TEXT, sequence INTEGER, PRIMARY KEY (name, sequence)) WITHOUT ROWID;
+CREATE TABLE version (family TEXT, tag TEXT, number INTEGER, PRIMARY KEY (family, tag)) WITHOUT ROWID;
 CREATE INDEX by_id ON decision (id);
 CREATE INDEX by_run ON decision (run);
 CREATE INDEX by_time ON decision (captured_at);
@@ -234,6 +235,10 @@ class Catalogue:
             "INSERT OR IGNORE INTO tool VALUES (?, ?)",
             [(name, record.sequence) for record in batch for name in record.entry.summary.tools],
         )
+        self._base.executemany(
+            "INSERT OR IGNORE INTO version VALUES (?, ?, ?)",
+            [tuple(one.split(":")) for record in batch for one in record.entry.summary.first_seen],
+        )
         if batch:
             position = batch[-1].position
             self._base.execute("UPDATE state SET file = ?, at = ?, sequence = ?, digest = ?", position)
@@ -270,6 +275,11 @@ class Catalogue:
         if not ids:
             raise NotFound(f"no decision has an id that begins with {prefix!r}; `tacho ls` lists them")
         raise NotFound(f"several decisions have an id that begins with {prefix!r} ({', '.join(ids)}): give more of it")
+
+    def versions(self, family: str) -> dict[str, int]:
+        """Return the number under which each tag of a family (the prompts of an agent) was first seen."""
+        found = self._base.execute("SELECT tag, number FROM version WHERE family = ?", (family,))
+        return {str(tag): int(number) for tag, number in found}
 
     def last(self) -> Row:
         """Return the newest decision of the newest run. Raises NotFound for an empty store."""

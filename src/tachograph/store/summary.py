@@ -43,11 +43,14 @@ class Summary:
     user_tag: str | None = None
     session_tag: str | None = None
     title: bytes = b""
+    first_seen: tuple[str, ...] = ()  # prompts and schemas: `family:tag:number` of those that no earlier record names
 
     def pack(self) -> bytes:
         """Return the summary's bytes: a JSON object."""
         fields = asdict(self)
         fields["title"] = self.title.hex()
+        if not self.first_seen:
+            del fields["first_seen"]
         return orjson.dumps(fields)
 
 
@@ -56,7 +59,14 @@ def unpack(data: bytes) -> Summary:
     try:
         fields = orjson.loads(data)
         known = {name: value for name, value in fields.items() if name in Summary.__slots__}
-        return Summary(**{**known, "tools": tuple(known["tools"]), "title": bytes.fromhex(known["title"])})
+        known["first_seen"] = tuple(known.get("first_seen", ()))
+        return Summary(
+            **{
+                **known,
+                "tools": tuple(known["tools"]),
+                "title": bytes.fromhex(known["title"]),
+            }
+        )
     except (ValueError, TypeError, KeyError, AttributeError) as fault:
         raise DamagedStore(f"a decision's summary does not parse: {fault}") from fault
 

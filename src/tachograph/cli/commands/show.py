@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tachograph.cli.options import IdArgument, JsonOption, StoreOption, harmless, open_, print_json, print_text
-from tachograph.errors import Refused, UsageError
+from tachograph.errors import UsageError
 from tachograph.formats.answers.parts import Unavailable
 
 if TYPE_CHECKING:
@@ -38,9 +38,10 @@ def show(
     """Show one decision."""
     if sum((context, effect is not None, raw is not None, document, grep is not None)) > 1:
         raise UsageError("one of --context, --effect, --bytes, --document and --grep at a time")
-    if document:
-        raise Refused("the full replay/v1 document is not built yet; --json gives what is there", reason="not_built")
     opened = open_(store)
+    if document:
+        print_text(jsonlib.dumps(opened.document(decision), indent=2, ensure_ascii=False))
+        return
     if raw is not None:
         sys.stdout.buffer.write(opened.bytes(decision, raw, side="request" if request else "answer"))
         return

@@ -10,6 +10,7 @@ from tachograph.formats.answers.ls import DecisionRow
 from tachograph.formats.answers.parts import Answer, DivergenceItem, Unavailable
 from tachograph.formats.answers.replay import ReplayAnswer
 from tachograph.formats.answers.show import ShowAnswer
+from tachograph.formats.answers.verify import VerifyAnswer
 
 __all__ = [
     "Answer",
@@ -20,4 +21,5 @@ __all__ = [
     "ReplayAnswer",
     "ShowAnswer",
     "Unavailable",
+    "VerifyAnswer",
 ]
