@@ -57,3 +57,25 @@ def test_a_port_that_is_taken_here_is_told_and_what_the_program_prints_of_it_dif
         assert "/outcome/stdout/lines/0" in [one["path"] for one in replayed["divergences"]]
         (drift,) = replayed["drift"]
         assert (drift["kind"], f"the recorded {port} is taken here" in drift["what"]) == ("socket.bind", True)
+
+
+@pytest.mark.parametrize(
+    ("way", "start", "asking"),
+    [("manager", "fork", "p5"), ("manager", "spawn", "p5"), ("child", "", "p1"), ("parent", "", "t1")],
+)
+def test_what_one_process_of_the_run_serves_another_stays_inside_and_is_served_again(
+    tmp_path: Path, way: str, start: str, asking: str
+) -> None:
+    with ScriptedServer(echo) as model:
+        recorded = record(
+            tmp_path, "apart.py", way=way, start=start, library="httpx", url=model.url, questions=QUESTIONS
+        )
+        assert recorded.exit_code == 0, recorded
+        asked, shown = model.hits, recorded.shown()
+        replayed = replay(recorded, server=model)
+    same(recorded, replayed)
+    assert shown["coverage"]["bypassed"] == []
+    assert list((recorded.world.store / "spool").iterdir()) == [], "what processes told each other stays behind"
+    calls = [one["path"] for one in recorded.calls()]
+    assert (asked, len(calls)) == (3, 4 if way == "child" else 3)  # what has closed is nobody's
+    assert {path.split("/")[1][:2] for path in calls[:3]} == {asking}

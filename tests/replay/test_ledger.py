@@ -101,21 +101,21 @@ def test_a_lock_taken_while_another_lived_is_given_back_when_it_has_left(shared:
 def test_listeners_are_known_to_every_process_and_nothing_else_is(shared: tuple[int, list[Effect]]) -> None:
     fd, listed = shared
     one, other = Ledger(listed, fd=fd, memory=mapped(fd, listed)), Ledger(listed, fd=fd, memory=mapped(fd, listed))
-    assert not other.is_own("127.0.0.1:80")
-    assert one.add_listener("127.0.0.1:80")
-    assert one.add_listener("127.0.0.1:80")
-    assert other.is_own("127.0.0.1:80")
-    assert not other.is_own("127.0.0.1:81")
-    assert other.add_listener("\0abstract\udc80")
-    assert one.is_own("\0abstract\udc80")
+    assert one.listeners() == other.listeners() == one.names() == frozenset()
+    assert one.add_listener(1 << 40, 0)
+    assert other.add_listener(7, 1 << 63)
+    assert one.listeners() == other.listeners() == {1 << 40, 7}
+    assert one.names() == other.names() == {1 << 63}
 
 
-def test_a_full_table_says_so_and_takes_nobody_in() -> None:
+def test_a_full_table_says_so_takes_nobody_in_and_has_room_when_others_have_closed() -> None:
     ledger = Ledger(effects(1))
-    assert all(ledger.add_listener(f"127.0.0.1:{port}") for port in range(MOST_LISTENERS))
-    assert not ledger.add_listener("127.0.0.1:9999")
-    assert not ledger.is_own("127.0.0.1:9999")
-    assert ledger.is_own("127.0.0.1:255")
+    assert all(ledger.add_listener(inode, inode + 1) for inode in range(MOST_LISTENERS))
+    assert not ledger.add_listener(9999, 5)
+    assert ledger.listeners() == set(range(MOST_LISTENERS))
+    ledger.keep_listeners({3, 200, 9999})
+    assert ledger.add_listener(9999, 5)
+    assert (ledger.listeners(), ledger.names()) == ({3, 200, 9999}, {4, 201, 5})
 
 
 def test_tape_ledger_and_report_do_not_overlap() -> None:
@@ -130,7 +130,7 @@ def test_tape_ledger_and_report_do_not_overlap() -> None:
     ledger.front = 7
     assert list(ledger.effects) == [0, 0, 0, 1]
     assert list(ledger.slots) == [1, 0, 0]
-    assert size_for(effects(3)) == 64 + MOST_LISTENERS * 8 + 4 + 3
+    assert size_for(effects(3)) == 64 + MOST_LISTENERS * 16 + 4 + 3
 
 
 FORKED = """

@@ -147,6 +147,115 @@ def test_a_unix_socket_of_its_own_is_own(tmp_path: Path) -> None:
     assert (replayed.out, replayed.clean) == (recorded.out, True)
 
 
+def test_where_a_unix_socket_of_another_process_was_and_is_gone_nobody_is_reached(tmp_path: Path) -> None:
+    session = Session(tmp_path, """
+        import os, socket, sys
+        if os.path.exists("below"): os.unlink("below")
+        if not os.fork():
+            one = socket.socket(socket.AF_UNIX)
+            one.bind("below")
+            one.listen()
+            os.unlink("below")
+            os._exit(0)
+        os.wait()
+        for path in ("below", *sys.argv[1:]):
+            try:
+                socket.socket(socket.AF_UNIX).connect(path)
+            except OSError as fault:
+                print(type(fault).__name__)
+    """)  # fmt: skip
+    recorded = session.record()
+    assert (recorded.out, recorded.notes()) == ("FileNotFoundError\n", [])
+    replayed = recorded.replay()
+    assert (replayed.out, replayed.clean) == (recorded.out, True)
+    replayed = recorded.replay("never there")
+    assert (replayed.out, len(replayed.attempts)) == (recorded.out + "PermissionError\n", 1)
+
+
+SERVED = """
+import socket, subprocess, sys
+CHILD = "import socket, sys\\n" + {serve!r}
+def start(*words):
+    child = subprocess.Popen([sys.executable, "-c", CHILD, *words], stdin=-1, stdout=-1, text=True)
+    return child, child.stdout.readline().strip()
+def called(address, family=socket.AF_INET):
+    one = socket.socket(family)
+    try:
+        one.connect(address)
+        return one.recv(5)
+    except OSError as fault:
+        return type(fault).__name__
+"""
+
+SERVE = """
+family = getattr(socket, sys.argv[1])
+listener = socket.socket(family)
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+listener.bind(eval(sys.argv[2]))
+listener.listen()
+listener.settimeout(20)
+name = listener.getsockname()
+print(name[1] if isinstance(name, tuple) else "there", flush=True)
+def answer():
+    with listener.accept()[0] as one:
+        one.sendall(b"hello")
+answer()
+sys.stdin.read()
+listener.close()
+print("closed", flush=True)
+sys.stdin.close()
+import time
+time.sleep(0.2)
+"""
+
+ADDRESSES = {
+    "loopback": ("AF_INET", '("127.0.0.1", 0)', '("localhost", int(where))'),
+    "every address": ("AF_INET", '("", 0)', '("127.0.0.1", int(where))'),
+    "IPv6": ("AF_INET6", '("::1", 0)', '("::1", int(where))'),
+    "a path": ("AF_UNIX", '"below"', '"below"'),
+    "an abstract name": (
+        "AF_UNIX",
+        'b"\\0tachograph-" + sys.argv[3].encode()',
+        'b"\\0tachograph-" + sys.argv[1].encode()',
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ADDRESSES)
+def test_what_a_child_listens_at_is_own_until_it_has_closed_it(tmp_path: Path, kind: str) -> None:
+    family, bound, called = ADDRESSES[kind]
+    session = Session(tmp_path, SERVED.format(serve=SERVE) + f"""
+import os
+child, where = start({family!r}, {bound!r}, *sys.argv[1:])
+print(called({called}, socket.{family}))
+child.stdin.close()
+print(child.stdout.readline().strip())
+if {family!r} == "AF_UNIX" and os.path.exists("below"): os.unlink("below")
+print(called({called}, socket.{family}), child.wait())
+""")  # fmt: skip
+    recorded = session.record(tmp_path.name)
+    assert recorded.out.splitlines()[:2] == ["b'hello'", "closed"], recorded.ended
+    assert len(recorded.notes()) == (0 if kind == "a path" else 1), "what is closed is nobody's"
+    replayed = recorded.replay()
+    assert replayed.out.splitlines()[:2] == recorded.out.splitlines()[:2]
+    assert [said["where"] for said in replayed.attempts] == [detail for _, detail in recorded.notes()]
+
+
+def test_a_replay_lets_nobody_reach_a_port_that_only_another_program_listens_at(tmp_path: Path) -> None:
+    session = Session(tmp_path, SERVED.format(serve=SERVE) + """
+child, where = start("AF_INET", "('127.0.0.1', 0)")
+print(called(("127.0.0.1", int(sys.argv[1] if sys.argv[1:] else where))))
+child.kill()
+""")  # fmt: skip
+    recorded = session.record()
+    assert (recorded.out, recorded.notes()) == ("b'hello'\n", [])
+    assert recorded.replay().clean
+    with ScriptedServer([], then=plain("outside")) as server:
+        replayed = recorded.replay(str(server.port))
+        assert (replayed.out, server.connections) == ("PermissionError\n", 0)
+    assert len(replayed.attempts) == 1
+
+
 @pytest.mark.parametrize(
     ("bound", "host", "own"),
     [
@@ -183,3 +292,30 @@ def test_a_listener_whose_number_went_to_something_else_is_no_listener() -> None
     assert again == fd
     assert not listeners.is_own("127.0.0.1", number)
     os.close(again)
+
+
+def test_what_the_kernel_shows_of_listeners_is_each_that_listens_and_no_other(tmp_path: Path) -> None:
+    bound = {
+        "127.0.0.1": socket.create_server(("127.0.0.1", 0)),
+        "0.0.0.0": socket.create_server(("0.0.0.0", 0)),
+        "::1": socket.create_server(("::1", 0), family=socket.AF_INET6),
+        "::": socket.create_server(("::", 0), family=socket.AF_INET6),
+        "127.0.0.9": socket.socket(socket.AF_INET6),
+    }
+    bound["127.0.0.9"].setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    bound["127.0.0.9"].bind(("::ffff:127.0.0.9", 0))
+    bound["127.0.0.9"].listen()
+    there, idle = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+    there.bind(str(tmp_path / "a path"))
+    there.listen()
+    idle.bind(str(tmp_path / "idle"))
+    with socket.create_connection(bound["127.0.0.1"].getsockname()) as one, bound["127.0.0.1"].accept()[0] as other:
+        found = {inode: (host, where) for host, where, inode in listeners._listening()}
+        for host, listener in bound.items():
+            assert found[os.fstat(listener.fileno()).st_ino] == (host, listener.getsockname()[1])
+        assert found[os.fstat(there.fileno()).st_ino] == ("", str(tmp_path / "a path"))
+        assert not {os.fstat(idle.fileno()).st_ino, os.fstat(one.fileno()).st_ino, os.fstat(other.fileno()).st_ino} & {
+            *found
+        }
+    for listener in (*bound.values(), there, idle):
+        listener.close()

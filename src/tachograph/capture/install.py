@@ -12,8 +12,9 @@ import os
 import sys
 
 from tachograph.capture.facts import read_key
+from tachograph.capture.listening import SharedListeners
 from tachograph.capture.recorder import Recorder
-from tachograph.seams import context, imports, port, transports
+from tachograph.seams import context, imports, listeners, port, transports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def record(
     tag_key = read_key(tag_file)
     recorder = Recorder(folder, run_id=run_id, public=public, tag_key=tag_key, facts=facts, require=require)
     transports.install()
+    listeners.share(SharedListeners(folder, run_id))
     for name, fault in imports.failures:
         recorder.note("bypassed.seam", f"{name}: {type(fault).__name__}: {fault}")
     if inside:

@@ -154,7 +154,7 @@ class Sealer:
             described.append(own._replace(logs=[logs[0], *early.late(logs[1:], gathered, known)]))
         entries = self._seal([self._placed(one) for one in described])
         self._close_segments(entries, [place for row in rows if _ends_with_run(row) for place in row.places])
-        self._destroy([*spooled.read, *run.markers])
+        self._destroy([*run.passing, *spooled.read, *run.markers])
         return [entry.decision for entry in entries if entry.kind == CAPTURE]
 
     def _take_early(self, run: waiting.Run) -> list[str]:

@@ -19,17 +19,21 @@ from tachograph.model.identity import is_id, mint, minted_at_ms
 from tachograph.store.spool import HEADER_SIZE, is_live
 from tachograph.store.spool_reading import KEPT, Reading, read_spool
 
-SPOOL, MARKER = ".spool", ".bypassed"
+SPOOL, MARKER, LISTENERS = ".spool", ".bypassed", ".listeners"
 _SMALL = 1 << 20  # bytes: a file that is read at once, however many there are
 
 
 @dataclass
 class Run:
-    """One run's files in the spool. `apart_from` is the run that these processes belong to, if it was sealed before."""
+    """One run's files in the spool. `apart_from` is the run that these processes belong to, if it was sealed before.
+
+    `passing`: what its processes told each other while they ran, and nobody needs when they have ended.
+    """
 
     run_id: str
     files: list[str] = field(default_factory=list)
     markers: list[str] = field(default_factory=list)
+    passing: list[str] = field(default_factory=list)
     apart_from: str | None = None
 
     @property
@@ -60,6 +64,8 @@ def runs(folder: str) -> list[Run]:
             run.files.append(os.path.join(folder, name))
         elif name.endswith(MARKER):
             run.markers.append(os.path.join(folder, name))
+        elif name.endswith(LISTENERS):
+            run.passing.append(os.path.join(folder, name))
     return [run for run in found.values() if run.files]
 
 
@@ -72,7 +78,7 @@ def apart(run: Run, files: Sequence[str]) -> Run:
     """Return the late files of a run as a run of their own; the same files always get the same id."""
     chance = sha256("\0".join([run.run_id, *map(stem, files)]).encode()).digest()[:10]
     run_id = mint("run", at_ms=minted_at_ms(run.run_id), chance=chance)
-    return Run(run_id, list(files), run.markers, apart_from=run.run_id)
+    return Run(run_id, list(files), run.markers, run.passing, apart_from=run.run_id)
 
 
 def read_run(run: Run, *, private: bytes, growing: bool = False) -> Spooled:

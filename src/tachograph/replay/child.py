@@ -19,7 +19,7 @@ from tachograph.formats import values
 from tachograph.formats.effect_log import read_for_playback
 from tachograph.replay.ledger import Ledger, place_behind
 from tachograph.replay.playback import Playback
-from tachograph.seams import context, imports, port, transports
+from tachograph.seams import context, imports, listeners, port, transports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ def _start(settings: dict[str, str]) -> None:
     )  # fmt: skip
     playback.guarded = settings.get("GUARD") != "off"
     transports.install()
+    listeners.share(ledger)
     port.listen(_Probing())  # type: ignore[arg-type]
     held = probe() if playback.guarded else {}
     report(fr.READY, 0, values.encode({"held": held, "seamsFailed": [name for name, _ in imports.failures]}))

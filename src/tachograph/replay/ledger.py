@@ -10,7 +10,7 @@ Invariants:
 - a fork holds the lock, so that no child inherits it in the midst of a change. A process that starts another one counts
   it (`joined`) before it runs; one that is killed stays counted, which costs polling and nothing else.
 
-An address is kept as a hash: the table answers whether the run itself listens there, and nothing about others. Standard
+A listener is kept as its socket's inode number: whether it listens still, and where, is the kernel's to say. Standard
 library only.
 """
 
@@ -18,13 +18,12 @@ from __future__ import annotations
 
 import fcntl
 import mmap
-import os
 from _thread import RLock
 from time import monotonic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from tachograph.model.effect import Effect
 
@@ -37,9 +36,8 @@ _RECORDED = 1  # uint64, nanoseconds since the run began: how far the record has
 _LIVE, _FRONT, _LISTENERS = 4, 5, 6  # uint32
 _HELD = 4  # float64, seconds of CLOCK_MONOTONIC: until when something is held back at the recorded pace
 MOST_LISTENERS = 256
-_TABLE = MOST_LISTENERS * 8
+_TABLE = MOST_LISTENERS * 16  # two numbers each
 _LOCKED = 1 << 62  # the byte whose record lock is held: far behind anything that is ever written
-_OFFSET, _PRIME = 0xCBF29CE484222325, 0x100000001B3  # FNV-1a, 64 bit
 
 
 def arrivals_given(effects: Iterable[Effect]) -> int:
@@ -190,27 +188,32 @@ class Ledger:
 
     # -- what the run listens on
 
-    def add_listener(self, address: str) -> bool:
-        """Remember that a process of this run listens there. Returns False where the table is full."""
-        key = _hash(address)
+    def add_listener(self, inode: int, name: int) -> bool:
+        """Remember that a process of this run listens with the socket of this inode. False where the table is full.
+
+        `name` stands for the path of a unix socket (0: it is none).
+        """
         with self:
             count = self._words[_LISTENERS]
-            if key in self._table[:count]:
-                return True
             if count >= MOST_LISTENERS:
                 return False
-            self._table[count] = key
+            self._table[2 * count], self._table[2 * count + 1] = inode, name
             self._words[_LISTENERS] = count + 1
         return True
 
-    def is_own(self, address: str) -> bool:
-        """Say whether a process of this run listens there."""
-        count = self._words[_LISTENERS]
-        return count > 0 and _hash(address) in self._table[:count]
+    def keep_listeners(self, inodes: Container[int]) -> None:
+        """Forget all listeners but these."""
+        with self:
+            known = self._table[: 2 * self._words[_LISTENERS]].tolist()
+            kept = [pair for pair in zip(known[::2], known[1::2], strict=True) if pair[0] in inodes]
+            for place, pair in enumerate(kept):
+                self._table[2 * place], self._table[2 * place + 1] = pair
+            self._words[_LISTENERS] = len(kept)
 
+    def listeners(self) -> frozenset[int]:
+        """Return the inodes of the sockets with which processes of this run listen, or did."""
+        return frozenset(self._table[: 2 * self._words[_LISTENERS]].tolist()[::2])
 
-def _hash(address: str) -> int:
-    key = _OFFSET
-    for byte in os.fsencode(address):
-        key = ((key ^ byte) * _PRIME) & 0xFFFFFFFFFFFFFFFF
-    return key or 1
+    def names(self) -> frozenset[int]:
+        """Return what stands for the paths of unix sockets among them."""
+        return frozenset(self._table[: 2 * self._words[_LISTENERS]].tolist()[1::2]) - {0}

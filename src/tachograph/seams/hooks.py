@@ -3,7 +3,8 @@
 An audit hook sees them whoever causes them (a client without a seam, `_socket` directly). A recorder notes
 them, so that coverage counts what bypassed it; a playback refuses them (`PermissionError`) and reports the attempt. No
 attempt, in either: creating a socket, `socketpair`, binding or listening on loopback, connecting to a listener of the
-run itself. A hook cannot be removed; it costs an event name's look-up in a dict, also on the events that it ignores.
+run itself, or to where one was a unix socket that is gone. A hook cannot be removed; it costs an event name's look-up
+in a dict, also on the events that it ignores.
 
 Not seen from here, and said so by `doctor`: native code that makes system calls itself.
 """
@@ -14,7 +15,7 @@ import sys
 
 from tachograph.seams import files, port
 from tachograph.seams.context import claimed, failing, starting
-from tachograph.seams.listeners import is_own_address
+from tachograph.seams.listeners import is_own_address, was_own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ def _address(value: Any) -> str:
 
 def _connect(event: str, args: tuple[Any, ...]) -> tuple[str, str] | None:
     # `sendmsg` over what is connected already names no address.
-    if claimed.get() or args[1] is None or (event == "socket.connect" and is_own_address(args[1])):
+    if claimed.get() or args[1] is None:
+        return None
+    if event == "socket.connect" and (is_own_address(args[1]) or was_own(args[1])):
         return None
     return event, _address(args[1])
 

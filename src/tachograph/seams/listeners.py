@@ -7,8 +7,9 @@ took its port meanwhile is the world outside. Guarantees:
 
 - `bind` with port 0 is a draw: its value is the port that was given. A replay binds the recorded one where it can, and
   says so where it cannot; `getsockname` tells what was bound in either case;
-- servers on threads, asyncio and uvloop are seen alike; other processes of the run through the table that is shared
-  with them (`share`), where there is one;
+- servers on threads, asyncio and uvloop are seen alike; those of other processes of the run through the table that is
+  shared with them (`share`). It holds the inode numbers of their sockets: which of these listen now, and where, the
+  kernel tells (`/proc/net`). Where it does not, as elsewhere than on Linux, other processes' listeners are no own ones;
 - nothing is asked of the network, and a call to elsewhere costs one look-up.
 """
 
@@ -23,18 +24,27 @@ from tachograph.seams.imports import when_imported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterator
     from types import CodeType, ModuleType
     from typing import Any, Protocol
 
     class Shared(Protocol):
-        """What the processes of one run know of each other's listeners. `host` is empty for a unix socket's path."""
+        """What the processes of one run know of each other's listeners: the inode numbers of their sockets."""
 
-        def add(self, host: str, where: int | str, inode: int) -> None:
-            """A socket of this process, with that inode number, listens at this host and port, or path."""
+        def add_listener(self, inode: int, name: int) -> bool:
+            """A socket of this process, with that inode number, listens. Returns False where the table is full.
 
-        def hosts(self, where: int | str) -> Iterable[str]:
-            """Return the hosts at which another process of the run listens now on that port (or path)."""
+            `name` stands for the path of a unix socket; it is 0 for any other.
+            """
+
+        def keep_listeners(self, inodes: Container[int]) -> None:
+            """Forget all but these: the others listen no more."""
+
+        def listeners(self) -> Container[int]:
+            """Return the inode numbers of all sockets that were added and not forgotten."""
+
+        def names(self) -> Container[int]:
+            """Return what stands for their paths."""
 
 
 _ANY = ("", "0.0.0.0", "::")
@@ -61,9 +71,55 @@ def is_own(host: str | None, number: int | str | None) -> bool:
         return True
     if isinstance(number, str) and number in _paths and _is_file(number, _paths[number]):
         return True
-    if _shared is None or (host is not None and not host.startswith(_LOOPBACK)):
+    if _shared is None or not (host is None or host in _ANY or host.startswith(_LOOPBACK)):
         return False
-    return any(_same(bound, host) for bound in _shared.hosts(number))
+    known = _shared.listeners()
+    return bool(known) and any(
+        inode in known and where == number and _same(bound, host) for bound, where, inode in _listening(number)
+    )
+
+
+_LISTENS, _ACCEPTS = "0A", 0x10000  # the state of a TCP socket that listens, the flag of a unix one
+_NET = "/proc/self/net"
+
+
+def _listening(number: int | str | None = None) -> Iterator[tuple[str, int | str, int]]:
+    """Yield host, port (or path, with an empty host) and inode number of every socket that listens on this machine.
+
+    With a port or a path, only its kind of sockets are looked through.
+    """
+    for table in ("tcp", "tcp6") if not isinstance(number, str) else ():
+        for words in _lines(table, 10):
+            if words[3] == _LISTENS:
+                host, _, port_ = words[1].partition(":")
+                yield _host_of(host), int(port_, 16), int(words[9])
+    for words in _lines("unix", 8) if not isinstance(number, int) else ():
+        if int(words[3], 16) & _ACCEPTS:
+            path = words[7]
+            yield "", "\0" + path[1:] if path.startswith("@") else path, int(words[6])
+
+
+def _lines(table: str, least: int) -> Iterator[list[str]]:
+    """Yield the lines of a table of the kernel in words; the last one takes the rest of its line where it is a path."""
+    try:
+        with open(f"{_NET}/{table}", encoding="utf-8", errors="surrogateescape") as file:
+            next(file, None)
+            for line in file:
+                words = line.rstrip("\n").split(None, 7) if table == "unix" else line.split()
+                if len(words) >= least:
+                    yield words
+    except OSError:
+        return
+
+
+def _host_of(shown: str) -> str:
+    """Return a host as programs write it, of what the kernel shows: words of four bytes, each the last one first."""
+    words = [bytes.fromhex(shown[at : at + 8])[::-1] for at in range(0, len(shown), 8)]
+    last = ".".join(map(str, words[-1]))
+    if len(words) == 1 or b"".join(words[:3]) == bytes(10) + b"\xff\xff":
+        return last
+    known = {bytes(16): "::", bytes(15) + b"\x01": "::1"}
+    return known.get(b"".join(words), shown)
 
 
 def is_own_address(address: Any) -> bool:
@@ -72,6 +128,30 @@ def is_own_address(address: Any) -> bool:
         host, number = address[0], address[1]
         return isinstance(host, str) and isinstance(number, int) and is_own(host, number)
     return isinstance(address, (str, bytes)) and is_own(None, os.fsdecode(address))
+
+
+def was_own(address: Any) -> bool:
+    """Say whether it is the path of a unix socket at which the run has listened, and where there is none any more.
+
+    Whoever connects learns that, and reaches nobody: so a `multiprocessing` manager's proxies do that outlive it.
+    """
+    if _shared is None or not isinstance(address, (str, bytes)) or _key(os.fsdecode(address)) not in _shared.names():
+        return False
+    try:
+        os.stat(address)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError):
+        pass
+    return False
+
+
+def _key(path: str) -> int:
+    """Return what stands for a path in the shared table, where all processes must count alike: FNV-1a, 64 bit."""
+    key = 0xCBF29CE484222325
+    for byte in os.fsencode(path):
+        key = ((key ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return key or 1
 
 
 def _same(bound: str, host: str | None) -> bool:
@@ -102,14 +182,17 @@ def add(sock: Any) -> None:
     host, where = (name[0], name[1]) if isinstance(name, tuple) else ("", os.fsdecode(name))
     try:
         inode = os.fstat(fd).st_ino
-        if isinstance(where, str):  # the file that the socket made: a child may go on listening where we have closed it
+        if isinstance(where, str) and not where.startswith("\0"):
+            # The file that the socket made: a child may go on listening where we have closed it.
             _paths[where] = os.stat(where).st_ino
     except (OSError, ValueError):
         return
     known = [one for one in _known.get(where, ()) if _listens(one[1], one[2]) and one[2] != inode]
     _known[where] = [*known, (host, fd, inode)]
-    if _shared is not None:
-        _shared.add(host, where, inode)
+    name_key = _key(where) if isinstance(where, str) else 0
+    if _shared is not None and not _shared.add_listener(inode, name_key):
+        _shared.keep_listeners({one for _, _, one in _listening()})
+        _shared.add_listener(inode, name_key)
     if port.current is not None:
         port.current.listens(sock)
 
