@@ -20,7 +20,15 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 from tachograph.formats import answers
-from tachograph.formats.answers import Answer, DecisionRow, DiffAnswer, DoctorAnswer, ReplayAnswer, ShowAnswer, VerifyAnswer
+from tachograph.formats.answers import (
+    Answer,
+    DecisionRow,
+    DiffAnswer,
+    DoctorAnswer,
+    ReplayAnswer,
+    ShowAnswer,
+    VerifyAnswer,
+)
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "json.md"
@@ -42,8 +50,9 @@ stderr. The library returns the same as typed objects: `tachograph.Store(path).d
 - An error is `{"error": {"code": ..., "message": ..., "reason": ...}}`: the code is stable, the message is for people.
   Words that the command line does not know are explained on stderr, and stdout stays empty.
 
-Exit codes: 0 answered, the same, equivalent; 1 different, or a check of `verify` failed; 2 the words of the call are wrong; 3 refused; 4 the store is
-damaged; 5 the replayed program escaped the replay, so that what it did is not known; 130 interrupted.
+Exit codes: 0 answered, the same, equivalent; 1 different, or a check of `verify` failed; 2 the words of the call are
+wrong; 3 refused; 4 the store is damaged; 5 the replayed program escaped the replay, so that what it did is not known;
+130 interrupted.
 
 The examples are frozen under `tests/formats/samples` and must load for ever.
 """

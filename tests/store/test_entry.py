@@ -102,7 +102,7 @@ def test_texts_that_refer_to_a_first_record_that_is_not_there_are_refused() -> N
     compression = Compression()
     pack(entry(0), 0, compression)
     later = unpack(pack(entry(1), 1, compression))
-    with pytest.raises(DamagedStore, match="first of its file"):
+    with pytest.raises(DamagedStore, match="earlier one of its file"):
         later.entry(Compression())
     other = Compression()
     pack(replace(entry(0), payload=b"something else"), 0, other)

@@ -27,7 +27,6 @@ from tachograph.intake.gather import NOTHING_KEPT, gather
 from tachograph.intake.logs import Log, split
 from tachograph.intake.masking import Credentials
 from tachograph.intake.skeleton import Outline, outline
-from tachograph.intake.sketch import Sketch
 from tachograph.intake.versions import Versions
 from tachograph.intake.vouching import EMPTY_LOG, Unsigned, Vouching
 from tachograph.model.identity import minted_at_ms, with_prefix
@@ -244,12 +243,11 @@ class Sealer:
         if log.decision_id is None:
             summary = _no_summary(log)
         else:
-            sketch = Sketch.of(log.frames(), log.about)
             seen = outline(
-                sketch, run_id=log.run_id, decision_id=name, number=log.number, opened=opened,
+                observed, run_id=log.run_id, decision_id=name, number=log.number, opened=opened,
                 run=run_facts,
             )  # fmt: skip
-            masking = Credentials.of(sketch.log, tag_key=tag_key)
+            masking = Credentials.of(observed.log, tag_key=tag_key)
             summary, failed = self._summary(seen, name, tenant, secret, masking), "failure" in seen.payload
         versions = Versions(self._catalogue, tag_key, tenant, summary.agent, self._fresh)
         made = assemble(

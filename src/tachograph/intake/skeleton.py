@@ -14,6 +14,7 @@ from typing import Any
 
 from tachograph.formats import frame as fr
 from tachograph.formats.effect_log import EffectLog
+from tachograph.intake.document.observed import Observed
 from tachograph.intake.sketch import Glimpse, Sketch, line, short
 from tachograph.model.effect import TOOL, Effect
 from tachograph.version import VERSION
@@ -32,7 +33,8 @@ class Outline:
 
 
 def outline(
-    sketch: Sketch, *, run_id: str, decision_id: str, number: int, opened: dict[str, Any], run: dict[str, Any]
+    sketch: Sketch | Observed, *, run_id: str, decision_id: str, number: int, opened: dict[str, Any],
+    run: dict[str, Any],
 ) -> Outline:  # fmt: skip
     """Make a capture's skeleton of its log (of a decision, or of a run that is its own decision)."""
     log = sketch.log

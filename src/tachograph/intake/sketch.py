@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from tachograph.dialects.reading import AnswerReading, RequestReading
 from tachograph.errors import FormatError
 from tachograph.formats import frame as fr
 from tachograph.formats.effect_log import EffectLog, Reader, settle
@@ -73,14 +74,14 @@ class Sketch:
     def _look_at(self, effect: Effect) -> None:
         if effect.index not in self.glimpses and dialect_of(effect) is not None:
             settle(effect)
-            self.glimpses[effect.index] = _glimpse(effect)
+            self.glimpses[effect.index] = glimpse(effect.url, read_request(effect), read_answer(effect))
         effect.body = effect.inputs = effect.value = b""
         effect.pieces, effect.arrivals = [], []
 
 
-def _glimpse(effect: Effect) -> Glimpse:
-    request, answer = read_request(effect), read_answer(effect)
-    place = urlsplit(effect.url)
+def glimpse(url: str, request: RequestReading | None, answer: AnswerReading | None) -> Glimpse:
+    """Return what a skeleton and its title need of a model call."""
+    place = urlsplit(url)
     said: dict[str, Any] = {"endpoint": short(f"{place.scheme}://{place.hostname or ''}") or "unavailable"}
     model = short(request.model) if request is not None else None
     if model:

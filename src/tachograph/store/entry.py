@@ -5,8 +5,8 @@ A record is typed fields, each a type, a length and bytes. Invariants:
 - a type, once given, keeps its meaning for ever; a reader passes over types that it does not know, so that the fields
   of later parts (signature, log position) need no new format;
 - the payload comes back byte for byte: it is what will have been signed;
-- payload and summary are compressed together, against the first record of the same file: the skeletons of one store are
-  alike (a sixth of their size, measured).
+- payload and summary are compressed together, against an earlier record of the same file: the skeletons of one store
+  are alike.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STATEMENT = 4  # a signed statement of the store itself (a key, an export, a hol
 _SEQUENCE, _KIND, _DECISION, _RUN, _DOMAIN, _PLACE, _SOURCE = 1, 2, 3, 4, 5, 6, 7
 _TEXTS, _TEXTS_AFTER_FIRST = 8, 9
 _PAYLOAD_DIGEST, _SIGNATURE, _LEAF = 10, 11, 12
-_COMMITTED = 13
+_COMMITTED, _TEXTS_ALIKE = 13, 14
 _COMMITMENT_KINDS = ("text", "json", "blob", "tree")
 LONGEST_DICTIONARY = 1 << 16
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -77,12 +77,15 @@ class Entry:
 
 
 class Compression:
-    """How the texts of one journal file are compressed: its first record by itself, all others against it."""
+    """How the texts of one journal file are compressed: its first record by itself, all others against it.
+
+    Decisions and runs are alike, and unlike the statements that a store begins with: from the second on they are
+    compressed against the file's first one.
+    """
 
     def __init__(self) -> None:
-        self._first: zstandard.ZstdCompressionDict | None = None
-        self._compressor = zstandard.ZstdCompressor(level=3)
-        self._decompressor: zstandard.ZstdDecompressor | None = None
+        self._first: _Against | None = None
+        self._like: _Against | None = None
 
     @property
     def empty(self) -> bool:
@@ -91,29 +94,46 @@ class Compression:
 
     def begin(self, texts: bytes) -> None:
         """Take the first record's texts as what later ones are like."""
-        self._first = zstandard.ZstdCompressionDict(
-            texts[:LONGEST_DICTIONARY], dict_type=zstandard.DICT_TYPE_RAWCONTENT
-        )
-        self._compressor = zstandard.ZstdCompressor(level=3, dict_data=self._first)
-        self._decompressor = zstandard.ZstdDecompressor(dict_data=self._first)
+        self._first = _Against(texts)
 
-    def pack(self, texts: bytes) -> tuple[int, bytes]:
+    def learn(self, texts: bytes) -> None:
+        """Take these texts, of the first decision or run, as what later ones are like."""
+        self._like = self._like or _Against(texts)
+
+    def pack(self, texts: bytes, *, statement: bool = False) -> tuple[int, bytes]:
         """Return the field for these texts. The first ones of a file become what later ones are compared with."""
-        if self._first is not None:
-            return _TEXTS_AFTER_FIRST, self._compressor.compress(texts)
-        packed = self._compressor.compress(texts)
-        self.begin(texts)
-        return _TEXTS, packed
+        if self._first is None:
+            self.begin(texts)
+            packed = _TEXTS, zstandard.ZstdCompressor(level=3).compress(texts)
+        elif statement or self._like is None:
+            packed = _TEXTS_AFTER_FIRST, self._first.compressor.compress(texts)
+        else:
+            packed = _TEXTS_ALIKE, self._like.compressor.compress(texts)
+        if not statement:
+            self.learn(texts)
+        return packed
 
     def unpack(self, type: int, packed: bytes) -> bytes:
         """Undo `pack`. Raises DamagedStore."""
-        decompressor = zstandard.ZstdDecompressor() if type == _TEXTS else self._decompressor
+        against = {_TEXTS_AFTER_FIRST: self._first, _TEXTS_ALIKE: self._like}
         try:
-            if decompressor is not None:
-                return decompressor.decompress(packed)
+            if type == _TEXTS:
+                return zstandard.ZstdDecompressor().decompress(packed)
+            known = against[type]
+            if known is not None:
+                return known.decompressor.decompress(packed)
         except zstandard.ZstdError as fault:
             raise DamagedStore(f"a journal record's texts do not decompress: {fault}") from fault
-        raise DamagedStore("a journal record refers to the first of its file, which is not there")
+        raise DamagedStore("a journal record refers to an earlier one of its file, which is not there")
+
+
+class _Against:
+    """What others are compressed against."""
+
+    def __init__(self, texts: bytes) -> None:
+        known = zstandard.ZstdCompressionDict(texts[:LONGEST_DICTIONARY], dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+        self.compressor = zstandard.ZstdCompressor(level=3, dict_data=known)
+        self.decompressor = zstandard.ZstdDecompressor(dict_data=known)
 
 
 def pack(entry: Entry, sequence: int, compression: Compression) -> bytes:
@@ -132,7 +152,7 @@ def pack(entry: Entry, sequence: int, compression: Compression) -> bytes:
         name = source.spool[len(entry.run) :] if own else source.spool
         packed = _varint(source.first) + _varint(source.last - source.first) + bytes((own,)) + name.encode()
         fields.append((_SOURCE, packed))
-    fields.append(compression.pack(entry.texts))
+    fields.append(compression.pack(entry.texts, statement=entry.kind == STATEMENT))
     if entry.payload_digest and entry.payload_digest != sha256(entry.payload).digest():
         fields.append((_PAYLOAD_DIGEST, entry.payload_digest))
     if entry.signature:
@@ -201,7 +221,7 @@ def unpack(body: bytes) -> Fields:
                 single[type] = value
         decision = unpack_id(single[_DECISION])
         run = unpack_id(single[_RUN]) if _RUN in single else "run_" + decision.partition("_")[2]
-        texts = next((type, single[type]) for type in (_TEXTS, _TEXTS_AFTER_FIRST) if type in single)
+        texts = next((type, single[type]) for type in (_TEXTS, _TEXTS_AFTER_FIRST, _TEXTS_ALIKE) if type in single)
         domain = single[_DOMAIN]
         if len(domain) != ID_SIZE:
             raise ValueError("a domain of another size")

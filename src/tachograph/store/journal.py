@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Sequence
+from copy import copy
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -106,7 +107,7 @@ class _File:
     def record(self, index: int) -> Record:
         fields = self.fields(index)
         if not self._begun:
-            self.compression.begin(self.compression.unpack(*self.fields(0).texts))
+            _begin(self.compression, map(self.fields, range(len(self.records))))
             self._begun = True
         found = self.records[index]
         entry = fields.entry(self.compression)
@@ -173,7 +174,7 @@ class Journal:
             self._begin(self._sequence, self._digest)
         file = self._file
         digest, bodies, digests = self._digest, [], []
-        fresh = self._compression.empty
+        compression = copy(self._compression)
         for number, entry in enumerate(entries, self._sequence):
             fields = pack(entry, number, self._compression)
             digest = _chained(digest, fields)
@@ -183,8 +184,7 @@ class Journal:
             places = file.append(bodies)
             file.sync()
         except OSError:
-            if fresh:
-                self._compression = Compression()
+            self._compression = compression
             raise
         records = [
             Record(self._number, at, self._sequence + index, digests[index], entry, at + HEAD.size + len(bodies[index]))
@@ -276,7 +276,7 @@ class Journal:
             data = read_file(path)
             start = read_preamble(path, data, magic=_MAGIC, newest=_FORMAT)[2]
             compression = Compression()
-            compression.begin(compression.unpack(*_one(path, data, start)[0].texts))
+            _begin(compression, _fields_from(path, data, start))
             self._held = _Held(state, data, compression)
         fields, digest, end = _one(path, self._held.data, at)
         return Record(file, at, fields.sequence, digest, fields.entry(self._held.compression), end)
@@ -365,6 +365,24 @@ class Journal:
         while len(self._cache) > 2:
             self._cache.pop(next(iter(self._cache)))
         return file
+
+
+def _begin(compression: Compression, records: Iterator[Fields]) -> None:
+    """Read what a file's records are compressed against: the first one, and the first of a decision or run."""
+    for number, fields in enumerate(records):
+        texts = compression.unpack(*fields.texts)
+        if not number:
+            compression.begin(texts)
+        if fields.kind != STATEMENT:
+            compression.learn(texts)
+            return
+
+
+def _fields_from(path: str, data: bytes, at: int) -> Iterator[Fields]:
+    """Yield the fields of a file's records from a byte on, each checked."""
+    while at < len(data):
+        fields, _, at = _one(path, data, at)
+        yield fields
 
 
 def _ends_a_run(fields: Fields) -> bool:

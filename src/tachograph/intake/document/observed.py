@@ -16,6 +16,7 @@ from tachograph.formats import frame as fr
 from tachograph.formats.effect_log import EffectLog, Reader, settle
 from tachograph.formats.wire import Deframer
 from tachograph.intake.readings import dialect_of, read_answer, read_request
+from tachograph.intake.sketch import Glimpse, glimpse
 from tachograph.model.effect import WIRE_LIBRARIES, Effect
 
 MOST_TEXT = 1 << 20  # bytes of stdout that may become the final output as text
@@ -110,6 +111,8 @@ class Observed:
         self.streams = {stream: Hashed(whole=whole) for stream in (0, 1, 2)}
         self.frames = Hashed()
         self.last_ns = 0
+        self.draws = 0
+        self.glimpses: dict[int, Glimpse] = {}
         self._latest: Seen | None = None
         if about is not None:
             self.log.about.append(about)
@@ -141,6 +144,8 @@ class Observed:
         if kind in (fr.PATH, fr.SITE):
             return
         self.frames.add(frame.written())
+        if frame.draws:
+            self.draws += len(fr.draw_places(frame.draws))
         self.last_ns = max(self.last_ns, frame.at_ns)
         if kind == fr.STREAM:
             self.streams[frame.flags].add(payload, keep=MOST_TEXT + 1)
@@ -179,6 +184,8 @@ class Observed:
 
     def _finish(self, seen: Seen, at_ns: int | None) -> None:
         seen.finish(at_ns)
+        if seen.dialect is not None:
+            self.glimpses[seen.effect.index] = glimpse(seen.effect.url, seen.asked, seen.answered)
         if seen.asked is None:
             return
         if self._latest is not None and self._latest.effect.at_ns > seen.effect.at_ns:
