@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tachograph.formats import frame as fr
-from tachograph.model.effect import CHUNK, END, HEAD, HTTP, Arrival, Effect
+from tachograph.model.effect import CHUNK, END, HEAD, HTTP, SLEEP, Arrival, Effect
 from tachograph.replay.ordering import Order
 from tachograph.testing.scripted import Behaviour, Reply, Request, ScriptedServer
 from tests.seams.driver import Recorded, Session
@@ -148,6 +148,25 @@ def test_a_call_that_is_never_made_holds_up_the_others_only_for_a_while() -> Non
     within(kept.read(kept.effects[1]))
     assert kept.given == [(2, 0), (2, 1)]
     assert kept.let_go == [1]
+
+
+def test_a_timer_that_is_not_set_again_costs_only_its_own_place() -> None:
+    timer = Effect(SLEEP, index=1, path="0", decision=0, parent=0, at_ns=SECOND // 10)
+    timer.arrivals, timer.ended, timer.nth = [Arrival(END, SECOND // 10)], "returned", 2
+    # Recorded seconds apart: the patience for the call outlasts a loaded machine. The tick waits from the start.
+    late, tick = effect(2, issued=4, arrivals=[4.01, 4.02]), effect(3, issued=0, arrivals=[4.05, 4.06])
+    kept = Kept([timer, late, tick])
+
+    async def main() -> None:
+        waiting = asyncio.create_task(kept.read(tick))
+        await asyncio.sleep(0.5)
+        assert kept.let_go == [1]
+        await kept.read(late)
+        await waiting
+
+    within(main())
+    assert kept.let_go == [1]
+    assert kept.given == [(2, 0), (2, 1), (3, 0), (3, 1)]
 
 
 def test_a_waiter_that_is_cancelled_and_closed_holds_nobody_up() -> None:

@@ -20,6 +20,7 @@ import sys
 from _thread import allocate_lock
 from time import monotonic
 
+from tachograph.model.effect import SLEEP
 from tachograph.replay.ledger import DONE, FREED, ISSUED, OPEN, WAITED, Ledger
 
 TYPE_CHECKING = False
@@ -289,6 +290,8 @@ class Order:
             if waiting is None:
                 return False
             held = [self._places[place] for place in places[: waiting - shared.front] if self._slots[place] != DONE]
+            if held and held[0].effect.kind == SLEEP and not self._flags[held[0].effect.index] & ISSUED:
+                held = held[:1]  # a wait that did not come again, a poll that was answered sooner, costs only itself
             blockers = {slot.effect.index: slot.effect for slot in held}
             first = self._places[waiting]
             blockers.pop(first.effect.index, None)
@@ -301,7 +304,9 @@ class Order:
             for effect in blockers.values():
                 self._free(effect)
             shared.moved()
-            wake = self._advance() or first.wake
+            wake = self._advance()
+            if self._has_turn(waiting):
+                wake = wake or first.wake
         for effect in blockers.values():
             self._let_go(effect)
         _call(wake)
