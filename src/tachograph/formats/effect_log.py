@@ -77,8 +77,8 @@ def read_effect_log(logs: Iterable[bytes | memoryview]) -> EffectLog:
     views = [memoryview(log) for log in logs]
     order = sorted((at, number, start, end) for number, log in enumerate(views) for at, start, end in fr.places(log))
     names = (one for one in order if views[one[1]][one[2]] in _NAMES)
-    reader = Reader(fr.read_frame(views[number][start:end]) for _, number, start, end in names)
     with _said_plainly():
+        reader = Reader(fr.read_frame(views[number][start:end]) for _, number, start, end in names)
         for _, number, start, end in order:
             reader.take(fr.read_frame(views[number][start:end]))
         return reader.done()
@@ -97,8 +97,8 @@ def read_for_playback(tape: memoryview, touched: Callable[[int], None]) -> Effec
             names.append(fr.read_frame(tape[start:end]))
         touched(end - start)
     order.sort()
-    reader = Reader(names)
     with _said_plainly():
+        reader = Reader(names)
         for _, start, end in order:
             lies = end - start > _LARGE and tape[start] in _CONTENT
             reader.take(fr.view_frame(tape[start:end]) if lies else fr.read_frame(tape[start:end]))
