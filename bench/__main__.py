@@ -6,7 +6,7 @@ import importlib
 import json
 import sys
 
-ALL = ("startup", "hotpath", "rebuild", "replaying", "storage", "demo")
+ALL = ("startup", "hotpath", "rebuild", "replaying", "storage", "sizes", "demo")
 
 
 def main(names: list[str]) -> int:
