@@ -21,7 +21,7 @@ from typing import Any
 from tachograph.formats import frame as fr
 from tachograph.formats.effect_log import EffectLog, read_effect_log
 from tachograph.intake.reading import plainly
-from tachograph.intake.sealing import Sealer
+from tachograph.intake.sealing import BATCH, Sealer
 from tachograph.model.effect import EXTERNAL, HTTP, SLEEP, TOOL, Effect
 from tachograph.store.disk import DISK, Disk
 from tachograph.store.entry import RUN, STATEMENT, Entry
@@ -96,9 +96,9 @@ class Kept:
         self.environ = environ
         self.folder: StoreFolder = open_store(str(path), environ=environ)
 
-    def take_in(self, *, disk: Disk = DISK) -> list[str]:
+    def take_in(self, *, disk: Disk = DISK, batch: int = BATCH) -> list[str]:
         """Seal what waits, in this process."""
-        with Sealer(self.folder, environ=self.environ, disk=disk) as sealer:
+        with Sealer(self.folder, environ=self.environ, disk=disk, batch=batch) as sealer:
             return sealer.take_in()
 
     def entries(self) -> list[Entry]:

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tachograph.intake import waiting
+from tachograph.intake.sealing import BATCH
 from tachograph.store import spool
 from tachograph.store.disk import Disk
 from tachograph.store.location import open_store
@@ -79,8 +80,9 @@ def every_step(prepared: Path, stop: Callable[[Path, int], bool]) -> int:
     raise AssertionError("it never came to its end")
 
 
-def test_the_process_stops_at_any_step_and_nothing_is_lost_or_sealed_twice(prepared: Path) -> None:
-    assert every_step(prepared, lambda store, step: _stopped(store, StoppingDisk(step))) > 30
+@pytest.mark.parametrize("batch", [BATCH, 1])
+def test_the_process_stops_at_any_step_and_nothing_is_lost_or_sealed_twice(prepared: Path, batch: int) -> None:
+    assert every_step(prepared, lambda store, step: _stopped(store, StoppingDisk(step), batch)) > 30
 
 
 def test_the_machine_stops_at_any_step_and_nothing_is_lost_or_sealed_twice(prepared: Path) -> None:
@@ -93,9 +95,9 @@ def test_the_machine_stops_at_any_step_and_nothing_is_lost_or_sealed_twice(prepa
     assert every_step(prepared, cut) > 30
 
 
-def _stopped(store: Path, disk: StoppingDisk) -> bool:
+def _stopped(store: Path, disk: StoppingDisk, batch: int = BATCH) -> bool:
     try:
-        Kept(store).take_in(disk=disk)
+        Kept(store).take_in(disk=disk, batch=batch)
     except PowerCut:
         return False
     return True

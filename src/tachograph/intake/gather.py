@@ -48,7 +48,7 @@ class Gathered:
     tails: list[str] = field(
         default_factory=list
     )  # processes whose last frame is missing, and when they were last heard
-    bounds: list[int] = field(default_factory=list)  # per epoch: the time of its last frame, -1 where it has none
+    bounds: list[int] = field(default_factory=list)  # per epoch: the time of the last frame read by then, or -1
 
 
 _HEAD = fr.HEADER.size
@@ -148,7 +148,7 @@ def gather(
     ordered = merge(*(process.sequence(epochs) for process in processes))
     result = _Numbering(zero, by_pid, processes).renumber(ordered, damage)
     tails = [tail for process in processes if (tail := _tail(process, zero)) is not None]
-    bounds = [result.bounds.get(epoch, -1) for epoch in range(len(epochs))]
+    bounds = list(accumulate((result.bounds.get(epoch, -1) for epoch in range(len(epochs))), max))
     return Gathered(result.frames, began, result.decisions, damage, tails, bounds)
 
 

@@ -45,6 +45,7 @@ from tachograph.store.summary import Summary, seal_title
 
 WAIT_S = 10.0
 MOST = 1_000_000  # decisions of one run
+BATCH = 512  # decisions of one run that are described and signed at once: each takes 50 KB of memory until then
 MOST_WAITING = 32 << 20  # bytes of memory that content takes until it is committed; see ContentStore.waiting
 
 
@@ -67,9 +68,15 @@ class Sealer:
     """Seals what waits in one store's spool. Use it as a context: it holds the store's lock meanwhile."""
 
     def __init__(
-        self, folder: StoreFolder, *, environ: Mapping[str, str], disk: Disk = DISK, wait_s: float = WAIT_S
+        self,
+        folder: StoreFolder,
+        *,
+        environ: Mapping[str, str],
+        disk: Disk = DISK,
+        wait_s: float = WAIT_S,
+        batch: int = BATCH,
     ) -> None:
-        """Take the lock and open the store to be written.
+        """Take the lock and open the store to be written. `batch`: so many decisions of a run are sealed at once.
 
         Raises StoreLocked if another process seals for longer than `wait_s`, DamagedStore, KeyMissing, OSError.
         """
@@ -77,6 +84,7 @@ class Sealer:
         self._fresh: dict[str, dict[str, int]] = {}  # prompts and schemas of the batch under way
         self._folder = folder
         self._disk = disk
+        self._batch = batch
         self._keyring: Keyring = folder.keyring(environ)
         self._lock = SealerLock(folder.path).acquire(wait=wait_s)
         try:
@@ -146,15 +154,22 @@ class Sealer:
         sources = (*read, *(Source(stem, 0, 0) for stem in stems if stem not in named))
         run_facts = logs[0].first(fr.RUN, fr.PROCESS)
         left = [log for log in logs[1:] if log.decision_id not in known.sealed]
-        # Where a part was sealed before, the first record says how far this batch had read: see `early.progress`.
-        described = [self._entry(log, read if epochs and log is left[0] else (), run_facts) for log in left]
+        # Where not all of a run is sealed in one batch, each batch's first record says how far it had read: see
+        # `early.progress`. The run's own record comes with the last.
+        said = read if epochs or len(left) > self._batch else ()
+        sealed: list[str] = []
+        ending = [place for row in rows if _ends_with_run(row) for place in row.places]
+        while len(left) > self._batch:
+            batch, left = left[: self._batch], left[self._batch :]
+            _note(self._seal_logs(batch, said, run_facts), sealed, ending)
+        described = [self._entry(log, said if log is left[0] else (), run_facts) for log in left]
         if (logs[0].decision_id or run.run_id) not in known.sealed:  # last: it says that the run is whole
             own = self._entry(logs[0], sources, run_facts)
             described.append(own._replace(logs=[logs[0], *early.late(logs[1:], gathered, known)]))
-        entries = self._seal([self._placed(one) for one in described])
-        self._close_segments(entries, [place for row in rows if _ends_with_run(row) for place in row.places])
+        _note(self._seal([self._placed(one) for one in described]), sealed, ending)
+        self._close_segments(ending)
         self._destroy([*run.passing, *spooled.read, *run.markers])
-        return [entry.decision for entry in entries if entry.kind == CAPTURE]
+        return sealed
 
     def _take_early(self, run: waiting.Run) -> list[str]:
         if early.is_too_large(run):
@@ -166,9 +181,13 @@ class Sealer:
         if not logs:
             return []
         sources, run_facts = early.sources_of(spooled), logs[0].first(fr.RUN, fr.PROCESS)
-        described = [self._entry(log, sources if log is logs[1] else (), run_facts) for log in logs[1:]]
-        entries = self._seal([self._placed(one) for one in described])
+        entries = self._seal_logs(logs[1:], sources, run_facts)
         return [entry.decision for entry in entries if entry.kind == CAPTURE]
+
+    def _seal_logs(self, logs: list[Log], sources: tuple[Source, ...], run_facts: dict[str, Any]) -> list[Entry]:
+        """Seal decisions of a run whose own record comes later; the first says what had been read."""
+        described = [self._entry(log, sources if log is logs[0] else (), run_facts) for log in logs]
+        return self._seal([self._placed(one) for one in described])
 
     def _seal(self, batch: list[Unsigned]) -> list[Entry]:
         """Seal a batch whose content is stored; return its records, the store's own statements before them too."""
@@ -284,15 +303,20 @@ class Sealer:
             title=seal_title(secret, name, masking.masked_text(seen.title)),
         )
 
-    def _close_segments(self, entries: Iterable[Entry], before: Iterable[Place]) -> None:
-        """Seal the segments that take no more: full ones, and those of a run, whose domain ends with it.
-
-        `before` are the places of what was sealed of the run while it went on.
-        """
-        segments = {place.segment for entry in entries if _ends_with_run(entry) for place in entry.places}
-        segments |= {place.segment for place in before}
+    def _close_segments(self, ending: Iterable[Place]) -> None:
+        """Seal the segments that take no more: full ones, and those of a run's places, whose domain ends with it."""
+        segments = {place.segment for place in ending}
         for segment in sorted(segments | set(self._content.full_segments())):
             self._content.seal(segment)
+
+
+def _note(entries: Iterable[Entry], sealed: list[str], ending: list[Place]) -> None:
+    """Note which decisions were sealed, and where those lie whose domain ends with the run; no more of them is kept."""
+    for entry in entries:
+        if entry.kind == CAPTURE:
+            sealed.append(entry.decision)
+        if _ends_with_run(entry):
+            ending += entry.places
 
 
 def _ends_with_run(entry: Entry | Row) -> bool:
