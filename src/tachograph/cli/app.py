@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from tachograph.cli.commands import demo, diff, doctor, ls, model, replay, show, verify
+from tachograph.cli.commands import demo, diff, doctor, export, ls, model, replay, show, verify
 from tachograph.errors import UsageError
 
 app = typer.Typer(
@@ -42,6 +42,7 @@ app.command(
 )(replay.replay)
 app.command("diff", help="Compare two decisions leaf by leaf.")(diff.diff)
 app.command("verify", help="Check captures: signature, log, content, each check by name.")(verify.verify)
+app.command("export", help="Pack captures with all that a stranger needs to check them.")(export.export)
 app.command("doctor", help="Say what will be seen here, what not, and how the store is.")(doctor.doctor)
 app.command("demo", help="The whole story on a real small model.")(demo.demo)
 app.add_typer(model.app, name="model")

@@ -14,12 +14,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any, NamedTuple
 
-from tachograph.errors import FormatError, NotFound, Refused
+from tachograph.errors import DamagedStore, FormatError, NotFound, Refused
 from tachograph.formats import capture_v1
 from tachograph.formats import frame as fr
-from tachograph.intake import early, waiting
+from tachograph.intake import early, signed, waiting
 from tachograph.intake.anchor import Anchor
 from tachograph.intake.document.assembling import assemble
 from tachograph.intake.document.observed import Observed
@@ -204,6 +205,18 @@ class Sealer:
         self._catalogue.catch_up(self._journal)
         self._fresh.clear()
         return entries
+
+    def state(self, type: str, body: dict[str, Any]) -> tuple[Entry, bytes]:
+        """Seal a statement of the store itself; return its record and the payload that was signed.
+
+        Raises OSError: then nothing was stated.
+        """
+        previous = self._vouching.previous()
+        (entry,) = self._seal([self._vouching.statement(type, body)])
+        payload = signed.whole(entry, previous=previous, root=EMPTY_LOG[1], commitments={})
+        if sha256(payload).digest() != entry.payload_digest:
+            raise DamagedStore(f"{self._folder.path}: a statement was not sealed as it was meant")
+        return entry, payload
 
     def _rows(self, run_id: str) -> list[Row]:
         return self._catalogue.rows(Query(run=run_id, limit=MOST))[::-1]

@@ -237,6 +237,11 @@ class Vouching:
         }
         return Unsigned(entry, payload, {}, tenant)
 
+    def previous(self, tenant: str = DEFAULT_TENANT) -> str:
+        """Return the payload digest that the tenant's next record names."""
+        chain = self._chains.get(tenant)
+        return signed.ZEROS if chain is None else chain.previous
+
     def _signer(self) -> dict[str, str]:
         public = self._key().public
         return {"publicKeyRef": public.reference(), "algorithm": "ed25519", "keyDigest": public.key_digest()}

@@ -17,8 +17,9 @@ from tachograph.intake.reading import Captured
 from tachograph.intake.sealing import Sealer
 from tachograph.intake.skeleton import rfc3339
 from tachograph.intake.waiting import runs
-from tachograph.library import diagnosing, differing, documenting, showing, verifying
+from tachograph.library import diagnosing, differing, documenting, exporting, showing, verifying
 from tachograph.library.detailing import detail
+from tachograph.library.exporting import Exported
 from tachograph.library.index import Index
 from tachograph.library.logs import Logs
 from tachograph.library.matching import holds
@@ -192,6 +193,22 @@ class Store:
                 return verifying.answer_of(verifier, verifier.records)
             return verifying.answer_of(verifier, [opened.record(opened.find(one)) for one in decisions])
 
+    def export(self, *decisions: str, scope: str) -> Exported:
+        """Return a bundle of decisions for `operator`. What it gives away is signed and logged before this returns.
+
+        Raises NotFound, DamagedStore, Refused for another scope or where the store cannot be written.
+        """
+        if not self._folder.writable:
+            raise Refused(f"{self.path} cannot be written, and an export is logged first", reason="read_only")
+        with _Opened(self._folder, self._keyring) as opened, Sealer(self._folder, environ=self._environ) as sealer:
+            rows = {row.decision: row for row in map(opened.find, decisions)}
+            records = [opened.record(row) for row in rows.values()]
+            return exporting.export(
+                opened.verifier(self._folder, self._environ), records, scope=scope, state=sealer.state,
+                masking_of=lambda record: self._masking(opened.captured(rows[record.entry.decision])),
+                secret_of=opened.secret,
+            )  # fmt: skip
+
     # -- the store itself
 
     def doctor(self) -> DoctorAnswer:
@@ -258,6 +275,10 @@ class _Opened:
         if not name.startswith("dec_"):
             raise UsageError(f"a decision is named by its id (dec_...), a unique prefix of it, or `last`, not {name!r}")
         return self.catalogue.find(name)
+
+    def secret(self, decision: str) -> bytes:
+        """Return a decision's secret. Raises KeyMissing where it was destroyed."""
+        return self._keys.get(SECRET, decision.encode())
 
     def record(self, row: Row) -> Record:
         """Return a decision's journal record."""

@@ -213,7 +213,7 @@ class StoreVerifier:
             anchor=_anchor(tenant, entry),
             content=content,
             sequence=self._sequence(tenant, entry, rebuilt),
-            coverage=_coverage(said),
+            coverage=coverage_of(said),
         )  # fmt: skip
 
     def _rebuilt(self, tenant: _Tenant, entry: Entry) -> tuple[Rebuilt | None, ContentItem]:
@@ -245,6 +245,21 @@ class StoreVerifier:
             entry, logs, secret=secret, previous=previous, keep_bytes=keep_bytes,
             root_at=lambda size: "sha256:" + tenant.log.root(size).hex(),
         )  # fmt: skip
+
+    def checkpoint_of(self, record: Record) -> bytes:
+        """Return the published checkpoint of a record's log, a signed note. Raises DamagedStore where it is wrong."""
+        tenant = self._tenants[signed.skeleton_of(record.entry)["sealing"]["tenantId"]]
+        data = tenant.log.checkpoint()
+        if data is None or tenant.published is None:
+            raise DamagedStore(f"{tenant.log.folder}: {tenant.consistency.reason}")
+        return data
+
+    def proof_of(self, record: Record) -> list[bytes]:
+        """Return a record's audit path under the published checkpoint. Raises DamagedStore."""
+        tenant = self._tenants[signed.skeleton_of(record.entry)["sealing"]["tenantId"]]
+        if tenant.published is None or record.entry.leaf is None or record.entry.leaf >= tenant.published.size:
+            raise DamagedStore(f"{tenant.log.folder}: no sound checkpoint covers {record.entry.decision}")
+        return tenant.log.prove(record.entry.leaf, tenant.published.size)
 
     def _vouched(
         self, tenant: _Tenant, entry: Entry, said: Mapping[str, Any], rebuilt: Rebuilt | None
@@ -314,7 +329,8 @@ def _anchor(tenant: _Tenant, entry: Entry) -> CheckItem:
     return tenant.anchor
 
 
-def _coverage(said: Mapping[str, Any]) -> CheckItem:
+def coverage_of(said: Mapping[str, Any]) -> CheckItem:
+    """Return the check `coverage`: whether a payload says that anything went past the recorder."""
     coverage = said.get("runtime", {}).get("coverage", {})
     bypassed = coverage.get("bypassed", [])
     if bypassed:

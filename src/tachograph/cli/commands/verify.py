@@ -1,7 +1,8 @@
-"""`tacho verify ID... | --all`: what of a capture a stranger could check, each check by name."""
+"""`tacho verify ID... | FILE.tacho | --all`: what of a capture a stranger could check, each check by name."""
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -10,14 +11,16 @@ import typer
 from tachograph.cli.options import JsonOption, StoreOption, harmless, open_, print_json, print_text
 from tachograph.errors import UsageError
 from tachograph.formats.answers.verify import Checks, VerifyAnswer
+from tachograph.library.bundles import verify_bundle
 from tachograph.library.verifying import REQUIRABLE
 
 _SIGNS = {"ok": "ok", "failed": "FAILED", "not_checked": "not checked"}
 _MOST_PLACES = 20
+BUNDLE = ".tacho"
 
 
 def verify(
-    decisions: Annotated[list[str] | None, typer.Argument(help="Decision ids, unique prefixes, or `last`.")] = None,
+    decisions: Annotated[list[str] | None, typer.Argument(help="Decision ids, or one FILE.tacho.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="Every record of the store.")] = False,
     trust: Annotated[
         list[str] | None, typer.Option("--trust", help="A signer that you know: a did:key, or a file with keys.")
@@ -34,7 +37,13 @@ def verify(
         raise UsageError("name decisions, or --all")
     if not set(wanted) <= set(REQUIRABLE):
         raise UsageError(f"--require takes {', '.join(REQUIRABLE)}, not {require!r}")
-    answer = open_(store).verify(*(decisions or ()), trust=trust or ())
+    files = [one for one in decisions or () if one.endswith(BUNDLE) or os.sep in one]
+    if (files and len(files) != len(decisions or ())) or len(files) > 1:
+        raise UsageError("one bundle at a time, and no decisions of a store beside it")
+    if files:
+        answer = verify_bundle(files[0], trust=trust or ())
+    else:
+        answer = open_(store).verify(*(decisions or ()), trust=trust or ())
     if json:
         print_json(answer)
     else:

@@ -1,0 +1,235 @@
+"""`tacho verify FILE.tacho`: a bundle checked with no store, no network and no key of ours.
+
+Payloads are parsed only after their signature; content is believed item by item as its commitment opens. What is not
+there is `withheld` only if EXPORT says so, `not_captured` only if the signed states say so; else it is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+from tachograph.canonical import canonical
+from tachograph.errors import FormatError
+from tachograph.formats.answers.verify import CheckItem, Checks, ContentItem, VerifiedItem, VerifyAnswer
+from tachograph.formats.bundle.names import EXPORT
+from tachograph.formats.bundle.reading import Bundle, read_bundle
+from tachograph.formats.capture_check import examine
+from tachograph.intake import signed
+from tachograph.library.verifying import coverage_of, failed, not_checked, ok, pins
+from tachograph.signing import dsse, merkle, note
+from tachograph.signing.keys import KeyRefused, PublicKey, from_reference
+
+
+class BundleVerifier:
+    """Verifies the captures of one bundle."""
+
+    def __init__(self, source: str | os.PathLike[str] | bytes, *, trust: Sequence[str] = ()) -> None:
+        """Read the container. Raises BundleRefused, OSError, UsageError for a pin that names nothing."""
+        self.bundle: Bundle = read_bundle(source)
+        self._trusted = pins(trust)
+        self.faults: list[str] = []
+        self._signers: dict[str, int] = {}
+        self._log_keys: list[PublicKey] = []
+        self._checkpoint = self.bundle.read("log/checkpoint") if "log/checkpoint" in self.bundle else b""
+        self._said: note.Checkpoint | None = None
+        self._signed: dict[str, tuple[dict[str, Any], bytes, bytes]] = {}
+        for name in self.bundle.envelopes:
+            self._open(name)
+        self._read_checkpoint()
+        for name, (said, _, _) in self._signed.items():
+            if said.get("type") == "key" and self._inclusion(name).state == "ok":
+                self._take_key(said)
+        self.consistency = self._check_checkpoint()
+        self._withheld = self._read_export()
+
+    def _open(self, name: str) -> None:
+        """Keep a payload whose signature is that of the key that it names."""
+        member = f"envelopes/{name}.dsse.json"
+        try:
+            read = dsse.read_envelope(self.bundle.read(member))
+            said = json.loads(read.payload)
+            key = from_reference(said["sealing"]["signer"]["publicKeyRef"])
+            ((_, signature),) = read.signatures
+            if not key.verify(signature, dsse.pae(read.payload_type, read.payload)):
+                raise FormatError("the signature is not that of the key that the payload names")
+            if said.get("decisionId", said.get("statementId")) != name:
+                raise FormatError("the payload is another one's")
+            if canonical(said) != read.payload:
+                raise FormatError("the payload is not in its canonical form")
+            kind = dsse.CAPTURE_TYPE if "decisionId" in said else signed.STATEMENT_TYPE
+            if read.payload_type != kind:
+                raise FormatError("the payload's type is another one")
+            if self.bundle.read(f"signed/{name}.pae") != dsse.pae(kind, read.payload):
+                raise FormatError(f"signed/{name}.pae is not what was signed")
+            if self.bundle.read(f"signed/{name}.sig") != signature:
+                raise FormatError(f"signed/{name}.sig is not the signature")
+        except (FormatError, KeyRefused, KeyError, TypeError, ValueError) as fault:
+            self.faults.append(f"{member}: {fault}")
+            return
+        self._signed[name] = said, read.payload, signature
+
+    def _take_key(self, said: dict[str, Any]) -> None:
+        try:
+            key = from_reference(str(said["body"]["publicKeyRef"]))
+            if said["body"].get("role") == "log":
+                self._log_keys.append(key)
+            else:
+                self._signers.setdefault(key.reference(), int(said["sealing"]["sequence"]))
+        except (KeyRefused, KeyError, TypeError, ValueError) as fault:
+            self.faults.append(f"{said.get('statementId')}: {fault}")
+
+    def _read_checkpoint(self) -> None:
+        try:
+            self._said = note.Checkpoint.parse(self._checkpoint)
+        except FormatError as fault:
+            self.faults.append(f"log/checkpoint: {fault}")
+
+    def _check_checkpoint(self) -> CheckItem:
+        if self._said is None:
+            return failed("there is no checkpoint", "log/checkpoint")
+        try:
+            read = note.Note.parse(self._checkpoint)
+        except FormatError as fault:
+            return failed(str(fault), "log/checkpoint")
+        if all(read.verified_by(note.Verifier(self._said.origin, key)) is None for key in self._log_keys):
+            return failed("no log key that the log registers signed it", "log/checkpoint")
+        return not_checked("one checkpoint alone continues nothing; compare it with one that you know")
+
+    def _read_export(self) -> set[tuple[str, str]]:
+        """Return what EXPORT says was withheld; its faults are noted, and then it says nothing."""
+        try:
+            read = dsse.read_envelope(self.bundle.read(EXPORT))
+            said = json.loads(read.payload)
+            key = from_reference(said["sealing"]["signer"]["publicKeyRef"])
+            ((_, signature),) = read.signatures
+            if read.payload_type != signed.STATEMENT_TYPE or said.get("type") != "export":
+                raise FormatError("it is no export statement")
+            if not key.verify(signature, dsse.pae(read.payload_type, read.payload)):
+                raise FormatError("its signature is not that of the key that it names")
+            if key.reference() not in self._signers:
+                raise FormatError("its signer is not registered in the log")
+            if said["body"]["manifest"] != self.bundle.manifest_digest:
+                raise FormatError("it names another MANIFEST.json")
+            if sorted(said["body"]["captures"]) != self.bundle.captures:
+                raise FormatError("it names other captures than those that are here")
+            return {(one["decisionId"], one["pointer"]) for one in said["body"]["withheld"]}
+        except (FormatError, KeyRefused, KeyError, TypeError, ValueError) as fault:
+            self.faults.append(f"{EXPORT}: {fault}")
+            return set()
+
+    # -- one capture
+
+    def verify(self, name: str) -> Checks:
+        """Check one capture of the bundle."""
+        opened = self._signed.get(name)
+        if opened is None:
+            none = not_checked("its payload was not signed by the key that it names")
+            return Checks(
+                identity=none, format=none, signature=failed("see the faults", f"envelopes/{name}.dsse.json"), key=none,
+                time=none, inclusion=none, consistency=self.consistency, anchor=none,
+                content=ContentItem(state="not_checked", reason=none.reason, items={}), sequence=none, coverage=none,
+            )  # fmt: skip
+        said, _, _ = opened
+        reference = str(said["sealing"]["signer"]["publicKeyRef"])
+        key = from_reference(reference)
+        since = self._signers.get(reference)
+        registered = ok(f"registered at leaf {since}")
+        if since is None:
+            registered = failed(f"no leaf in the bundle registers {reference}")
+        elif since > said["sealing"]["sequence"] or said["sealing"]["signer"]["keyDigest"] != key.key_digest():
+            registered = failed("it was registered later, or under another digest")
+        document, wrong = self._document(name)
+        identity = not_checked(f"signer not known to you: {key.did_key()}")
+        if key in self._trusted:
+            identity = ok(key.did_key())
+        return Checks(
+            identity=identity,
+            format=failed(wrong, f"captures/{name}.json") if wrong else self._format(document, said),
+            signature=ok(),
+            key=registered,
+            time=not_checked(f"clock: local; sealed at {said['sealing']['sealedAt']} by it"),
+            inclusion=self._inclusion(name),
+            consistency=self.consistency,
+            anchor=not_checked("anchor: none"),
+            content=self._content(name, said, document),
+            sequence=not_checked("the records before and after it are not in the bundle"),
+            coverage=coverage_of(said),
+        )  # fmt: skip
+
+    def _document(self, name: str) -> tuple[dict[str, Any], str | None]:
+        try:
+            read = self.bundle.document(f"captures/{name}.json")
+        except (FormatError, KeyError) as fault:
+            return {}, str(fault)
+        return (read, None) if isinstance(read, dict) else ({}, "it is no object")
+
+    def _format(self, document: dict[str, Any], said: dict[str, Any]) -> CheckItem:
+        if document.get("commitments") != said.get("commitments"):
+            return failed("its commitments are not those that were signed", "/commitments")
+        named = document.get("signature")
+        signer = said["sealing"]["signer"]
+        if not isinstance(named, dict) or named.get("publicKeyRef") != signer["publicKeyRef"]:
+            return failed("the signature names another key than the payload", "/signature/publicKeyRef")
+        return ok()
+
+    def _content(self, name: str, said: dict[str, Any], document: dict[str, Any]) -> ContentItem:
+        salts = document.get("salts")
+        wanted = [
+            digits for digits in self.bundle.blobs if f'"sha256:{digits}"' in json.dumps(document, ensure_ascii=False)
+        ]  # fmt: skip
+        blobs = {digits: self.bundle.read(f"blobs/{digits}") for digits in wanted}
+        found = examine(said, document, salts=salts if isinstance(salts, dict) else {}, blobs=blobs)
+        items: dict[str, Any] = {
+            pointer: "not_captured"
+            for pointer, state in said.get("evidenceStates", {}).items()
+            if state.get("state") in ("absent", "unavailable")
+        }
+        missing = []
+        for pointer, state in found.states.items():
+            items[pointer] = state
+            if state == "missing" and (name, pointer) in self._withheld:
+                items[pointer] = "withheld"
+            elif state == "missing":
+                missing.append(pointer)
+        faults = [*found.faults, *(f"{pointer}: missing" for pointer in missing)]
+        if faults:
+            return ContentItem(
+                state="failed", reason="; ".join(faults[:5]), at=faults[0].partition(":")[0], items=items
+            )
+        return ContentItem(state="ok", items=items)
+
+    def _inclusion(self, name: str) -> CheckItem:
+        member = f"log/proofs/{name}.tlog-proof"
+        if name not in self._signed or self._said is None or member not in self.bundle:
+            return failed("there is no proof", member)
+        said, payload, signature = self._signed[name]
+        try:
+            proof = note.Proof.parse(self.bundle.read(member))
+        except FormatError as fault:
+            return failed(str(fault), member)
+        kind = "capture" if "decisionId" in said else str(said.get("type"))
+        leaf = canonical({"payload": "sha256:" + sha256(payload).hexdigest(),
+                          "signature": "sha256:" + sha256(signature).hexdigest(), "type": kind})  # fmt: skip
+        if proof.checkpoint != self._checkpoint or proof.index != said["sealing"]["sequence"]:
+            return failed("it proves another place, or under another checkpoint", member)
+        right = merkle.verify_inclusion(
+            merkle.leaf_hash(leaf), proof.index, self._said.size, proof.path, self._said.root
+        )  # fmt: skip
+        if not right or self._said.origin != said["sealing"]["origin"]:
+            return failed("its leaf does not stand under the checkpoint", member)
+        return ok(f"leaf {proof.index} of {self._said.size}")
+
+
+def verify_bundle(source: str | os.PathLike[str] | bytes, *, trust: Sequence[str] = ()) -> VerifyAnswer:
+    """Check a bundle. Raises BundleRefused where the container is not one, UsageError for a pin that names nothing."""
+    verifier = BundleVerifier(source, trust=trust)
+    captures, count = [], 0
+    for name in verifier.bundle.captures:
+        checks = verifier.verify(name)
+        count += sum(1 for field in Checks.model_fields if getattr(checks, field).state == "failed")
+        captures.append(VerifiedItem(decisionId=name, checks=checks))
+    return VerifyAnswer(captures=captures, failed=count + len(verifier.faults), faults=verifier.faults)
