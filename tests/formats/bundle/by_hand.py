@@ -128,7 +128,7 @@ def capture(
     head = set_head(entries)
     skeleton: dict[str, Any] = {
         "version": "replay/v1", "decisionId": IDS[number], "agentId": "billing",
-        "agentConfiguration": {"modelIdentifier": "small"},
+        "input": {}, "agentConfiguration": {"modelIdentifier": "small"},
         "memoryState": {"workingSetEntries": [{"tier": "hot", "contextPosition": n} for n in (0, 1)]},
         "executionTrace": {"stopReason": "end_turn", "toolCalls": [{"sequence": 0, "toolName": "refund"}]},
         "sealing": {"sequence": number, "origin": ORIGIN, "signer": signer(key),

@@ -361,6 +361,7 @@ def test_a_list_that_is_packed_is_refused_since_nothing_binds_its_packed_bytes()
 LISTED = {
     "nothing": b"{}",
     "a format that is no number": b'{"bundle":true,"members":{}}',
+    "a format that is text": b'{"bundle":"2","members":{}}',
     "no members": b'{"bundle":1}',
     "members that are a list": b'{"bundle":1,"members":[]}',
     "a member that is a number": b'{"bundle":1,"members":{"VERIFY.txt":1}}',

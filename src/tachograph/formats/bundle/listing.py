@@ -28,7 +28,7 @@ class Listed(NamedTuple):
     packed: str = ""
 
 
-def manifest(members: Mapping[str, Listed]) -> bytes:
+def write_manifest(members: Mapping[str, Listed]) -> bytes:
     """Return MANIFEST.json of these members; those that it does not name are passed over."""
     listed: dict[str, Any] = {}
     for name, one in members.items():
@@ -50,14 +50,10 @@ def read_manifest(data: bytes, at: int) -> dict[str, Listed]:
     if read["bundle"] != FORMAT:
         what = f"format {read['bundle']}, of which this version knows nothing: take a later one"
         raise BundleRefused(what, reason="format", member=MANIFEST, at=at)
-    members = {}
-    for name, one in read["members"].items():
-        members[name] = _listed(one)
-        if members[name] is None:
-            raise _refused(MANIFEST, f"what it lists of {ascii(name)[:200]} is not digest and size", at)
+    members = {name: _listed(one) for name, one in read["members"].items()}
     found = {name: one for name, one in members.items() if one is not None}
-    if manifest(found) != data:
-        raise _refused(MANIFEST, "it is not written as it is read", at)
+    if write_manifest(found) != data:  # what is no digest and size is left out of it, too
+        raise _refused(MANIFEST, "it is not written as a manifest is", at)
     return found
 
 
@@ -72,7 +68,7 @@ def _listed(one: Any) -> Listed | None:
     return Listed(digest[7:], size, packed[7:])
 
 
-def sums(digests: Mapping[str, str]) -> bytes:
+def write_sums(digests: Mapping[str, str]) -> bytes:
     """Return SHA256SUMS of these members but itself: 64 digits, two blanks, a name; sorted by name."""
     return "".join(f"{digests[name]}  {name}\n" for name in sorted(digests) if name != SUMS).encode("ascii")
 
@@ -85,7 +81,7 @@ def read_sums(data: bytes, at: int) -> dict[str, str]:
         if read is None:
             raise _refused(SUMS, f"no line of a digest and a name: {ascii(line)[:200]}", at)
         found[read[2]] = read[1]
-    if sums(found) != data:
+    if write_sums(found) != data:
         raise _refused(SUMS, "its lines are not sorted, or one name stands twice", at)
     return found
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 
 from tachograph.canonical import digest
-from tachograph.formats.bundle.listing import Listed, manifest, sums
+from tachograph.formats.bundle.listing import Listed, write_manifest, write_sums
 from tachograph.formats.bundle.names import EXPORT, IN_EVERY, MANIFEST, SUMS, VERIFY, check_name, check_twins
 from tachograph.formats.bundle.published import VERIFY_TEXT
 from tachograph.formats.bundle.structure import (
@@ -51,9 +51,9 @@ def write_bundle(members: Mapping[str, bytes], *, export: Callable[[str], bytes]
     contents = {**members, VERIFY: VERIFY_TEXT}
     packed = {name: _packed(data) for name, data in contents.items()}
     listed = {name: _listed(data, packed[name]) for name, data in contents.items()}
-    contents[MANIFEST] = manifest(listed)
+    contents[MANIFEST] = write_manifest(listed)
     contents[EXPORT] = export(digest(contents[MANIFEST]))
-    contents[SUMS] = sums({name: sha256(data).hexdigest() for name, data in contents.items()})
+    contents[SUMS] = write_sums({name: sha256(data).hexdigest() for name, data in contents.items()})
     if sum(map(len, contents.values())) > MOST_BYTES:
         raise ValueError(f"a bundle holds at most {MOST_BYTES} bytes: export fewer captures into each")
     return _zipped(contents, packed)
