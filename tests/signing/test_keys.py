@@ -56,7 +56,7 @@ def test_of_the_edge_points_no_key_of_low_order_and_no_odd_encoding_is_taken(sha
     [
         (bytes(32), "low order"), (bytes([1]) + bytes(31), "low order"), (b"\xff" * 32, "canonically"),
         ((2**255 - 19).to_bytes(32, "little"), "canonically"), (b"x" * 31, "32 bytes"),
-        ((2**255 - 20).to_bytes(32, "little"), "low order"),
+        ((2**255 - 20).to_bytes(32, "little"), "low order"), (bytes([2]) + bytes(31), "no point"),
     ],
 )  # fmt: skip
 def test_a_hostile_key_is_refused_by_name(raw: bytes, why: str) -> None:

@@ -156,6 +156,59 @@ def test_a_checkpoint_is_never_taken_back(tmp_path: Path) -> None:
             log.publish(signed(log, size, root))
 
 
+def test_a_log_that_was_made_anew_is_not_published_under_the_old_one_s_name(tmp_path: Path) -> None:
+    log = log_at(tmp_path / "log")
+    log.append(LEAVES[:3], at=0)
+    log.publish(signed(log))
+    shutil.rmtree(tmp_path / "log" / "tile")
+    other = log_at(tmp_path / "log")
+    other.append(LEAVES[10:15], at=0)
+    with pytest.raises(CheckpointRefused, match="second log") as refused:
+        other.publish(signed(other))
+    assert refused.value.reason == "other_root"
+    assert note.Checkpoint.parse(other.checkpoint() or b"").size == 3
+
+
+@pytest.mark.parametrize(("whole", "torn"), [(250, 253), (511, 512), (0, 7), (256, 260)])
+def test_a_torn_last_tile_is_passed_over_for_what_is_whole(tmp_path: Path, whole: int, torn: int) -> None:
+    folder = tmp_path / "log"
+    log_at(folder).append(LEAVES[:whole], at=0)
+    shutil.copytree(folder, tmp_path / "before")
+    log_at(folder).append(LEAVES[whole:torn], at=whole)
+    shutil.copytree(tmp_path / "before", folder, dirs_exist_ok=True)  # the narrower one was not removed yet
+    number, width = (torn - 1) // 256, (torn - 1) % 256 + 1
+    (folder / tile_path(0, number, width)).write_bytes(b"h" * (32 * width - 5))
+    log = log_at(folder)
+    assert log.size == whole
+    assert [Path(path).name for path in log.torn] == [Path(tile_path(0, number, width)).name]
+    log.append(LEAVES[whole:torn], at=whole)
+    again = log_at(folder, write=False)
+    assert (again.root(), again.check()) == (merkle.root_of(LEAVES[:torn]), [])
+
+
+def test_a_reader_repairs_nothing(tmp_path: Path) -> None:
+    log_at(tmp_path / "log").append(LEAVES[:7], at=0)
+    (tmp_path / "log" / tile_path(0, 0, 7)).write_bytes(b"h" * 100)
+    with pytest.raises(DamagedStore, match=r"000\.p/7"):
+        log_at(tmp_path / "log", write=False).leaf(2)
+    assert (tmp_path / "log" / tile_path(0, 0, 7)).exists()
+
+
+def test_the_folders_of_a_new_tile_are_synced_as_it_is(tmp_path: Path) -> None:
+    synced: list[str] = []
+
+    class Notes(Disk):
+        def sync_folder(self, path: str) -> None:
+            synced.append(path)
+            super().sync_folder(path)
+
+    folder = tmp_path / "log"
+    log_at(folder, disk=Notes()).append(LEAVES[:300], at=0)
+    made = [path for path in folder.rglob("*") if path.is_dir()]
+    assert len(made) == 5
+    assert {str(path.parent) for path in made} <= set(synced)
+
+
 def test_a_changed_tile_is_named(tmp_path: Path) -> None:
     log = log_at(tmp_path / "log")
     log.append(LEAVES[:600], at=0)
@@ -171,12 +224,24 @@ def test_a_changed_tile_is_named(tmp_path: Path) -> None:
 
 
 def test_a_proof_costs_few_tiles_and_hashes(tmp_path: Path) -> None:
+    """Two tiles a level below the top one, which an opened log reads once: four from 65,537 leaves to 16 million."""
+    log_at(tmp_path / "log").append(LEAVES, at=0)
+    levels = (len(LEAVES).bit_length() + 7) // 8
+    assert levels == (1_000_000).bit_length() // 8 + 1 == 3
+    for index, size in ((12_345, 70_000), (0, 69_999), (69_999, 70_000), (65_535, 65_537), (300, 66_001), (5, 6)):
+        reader = log_at(tmp_path / "log", write=False)
+        assert reader.tiles_read == 0, "opening looks for names alone"
+        assert len(reader.prove(index, size)) <= size.bit_length() <= 20
+        assert reader.tiles_read - 1 <= 2 * (levels - 1) == 4
+        reader = log_at(tmp_path / "log", write=False)
+        assert len(reader.consistency(index + 1, size)) <= 2 * size.bit_length()
+        assert reader.tiles_read - 1 <= 2 * (levels - 1)
+
+
+def test_a_log_is_opened_with_few_looks(tmp_path: Path) -> None:
+    log_at(tmp_path / "log").append(LEAVES, at=0)
     log = log_at(tmp_path / "log")
-    log.append(LEAVES, at=0)
-    reader = log_at(tmp_path / "log", write=False)
-    proof = reader.prove(12_345, len(LEAVES))
-    assert len(proof) <= len(LEAVES).bit_length()
-    assert reader.tiles_read <= 4
+    assert log.tiles_read <= 3, "the last tile of each level"
 
 
 def test_only_a_writer_writes(tmp_path: Path) -> None:

@@ -74,11 +74,19 @@ def test_a_frontier_has_the_head_that_the_definition_gives(size: int) -> None:
         frontier.append(hashed)
     assert frontier.root() == head(LEAVES[:size]) == root_of(LEAVES[:size]) == merkle.head_between(0, size, node)
     assert Frontier(frontier.size, frontier.heads).root() == frontier.root()
+    assert len(frontier.pack()) == 8 + 32 * size.bit_count()
+    again = Frontier.unpack(frontier.pack())
+    for one in (again, frontier):
+        one.append(LEAVES[0])
+    assert again.root() == frontier.root()
 
 
 def test_a_frontier_of_another_shape_is_refused() -> None:
     with pytest.raises(ValueError, match="2 complete subtrees"):
         Frontier(3, [merkle.EMPTY])
+    for data in (b"", b"1234567", bytes(7) + b"\x03" + bytes(32), bytes(8) + bytes(32), bytes(7) + b"\x01" + bytes(31)):
+        with pytest.raises(ValueError, match=r"frontier|subtrees"):
+            Frontier.unpack(data)
 
 
 @given(st.integers(1, 70), st.data())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tachograph.errors import FormatError
-from tachograph.signing import note
+from tachograph.signing import merkle, note
 from tachograph.signing.keys import SigningKey
 
 KEY = SigningKey.from_bytes(b"k" * 32)
@@ -59,10 +60,54 @@ def test_a_witness_signs_beside_with_its_time() -> None:
     assert note.Note(read.text, (read.lines[0], later)).verified_by(witness) is None
 
 
-def test_an_inclusion_file_is_read_back() -> None:
-    proof = note.Proof(5, (b"a" * 32, b"b" * 32), note.sign(SAID.body(), [SIGNER]))
+def test_one_line_of_a_known_key_that_does_not_verify_spoils_the_note() -> None:
+    read = note.Note.parse(note.sign(SAID.body(), [SIGNER]))
+    other = note.Line(read.lines[0].name, read.lines[0].hash, KEY.sign(b"something else"))
+    for lines in ((read.lines[0], other), (other, read.lines[0])):
+        assert note.Note(read.text, lines).verified_by(SIGNER.verifier) is None
+    unknown = note.Line(read.lines[0].name, b"abcd", other.signature)
+    assert note.Note(read.text, (unknown, read.lines[0])).verified_by(SIGNER.verifier) == 0
+
+
+@pytest.mark.parametrize("extra", [None, b"", b"context"])
+def test_an_inclusion_file_is_read_back(extra: bytes | None) -> None:
+    proof = note.Proof(5, (b"a" * 32, b"b" * 32), note.sign(SAID.body(), [SIGNER]), extra)
     assert note.Proof.parse(proof.data()) == proof
-    assert proof.data().startswith(b"c2sp.org/tlog-proof@v1\nindex 5\n")
+    assert proof.data().startswith(b"c2sp.org/tlog-proof@v1\n")
+
+
+def test_an_inclusion_file_proves_its_leaf_and_no_other() -> None:
+    leaves = [merkle.leaf_hash(b"%d" % n) for n in range(3)]
+    said = note.Checkpoint(origin=SIGNER.name, size=3, root=merkle.root_of(leaves))
+    path = (leaves[0], leaves[2])
+    proof = note.Proof(1, path, note.sign(said.body(), [SIGNER]))
+    log = SIGNER.verifier
+    assert proof.verify(leaves[1], log) == said
+    assert proof.verify(leaves[0], log) is None
+    assert note.Proof(0, path, proof.checkpoint).verify(leaves[1], log) is None
+    assert proof.verify(leaves[1], note.Verifier(SIGNER.name, WITNESS.public)) is None
+    renamed = note.Signer("another/log", KEY)
+    assert note.Proof(1, path, note.sign(said.body(), [renamed])).verify(leaves[1], renamed.verifier) is None
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "index 05", "index -1", "index 1" + "0" * 5000, "index \u0661", "index", "index 1\nextra QQ==",
+        "extra !\nindex 1", "extra QQ==\nextra QQ==\nindex 1", "index 1\nQQ==",
+    ],
+)  # fmt: skip
+def test_what_is_no_inclusion_file_is_refused(head: str) -> None:
+    with pytest.raises(FormatError):
+        note.Proof.parse(f"{note.PROOF_HEAD}\n{head}\n\n".encode() + note.sign(SAID.body(), [SIGNER]))
+
+
+def test_a_key_s_name_has_no_space_of_any_kind() -> None:
+    line = "\u2014 na\u2003me " + b64encode(b"s" * 68).decode()
+    with pytest.raises(FormatError, match="signature line"):
+        note.Note.parse(SAID.body() + b"\n" + line.encode() + b"\n")
+    with pytest.raises(FormatError, match="verifier key"):
+        note.Verifier.parse(note.Verifier("na\u2003me", KEY.public).text())
 
 
 @pytest.mark.parametrize(
@@ -79,7 +124,14 @@ def test_what_is_no_note_is_refused(data: bytes) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["o\n1\nAAAA\n", "o\n01\n" + "A" * 43 + "=\n", "o\n-1\n" + "A" * 43 + "=\n", "\n1\n" + "A" * 43 + "=\n", "o\n1\n"],
+    [
+        "o\n1\nAAAA\n",
+        "o\n01\n" + "A" * 43 + "=\n",
+        "o\n-1\n" + "A" * 43 + "=\n",
+        "\n1\n" + "A" * 43 + "=\n",
+        "o\n1\n",
+        "o\n" + "1" * 5000 + "\n" + "A" * 43 + "=\n",
+    ],
 )
 def test_what_is_no_checkpoint_is_refused(text: str) -> None:
     with pytest.raises(FormatError):

@@ -8,6 +8,7 @@ a point outside the canonical range is refused as well. No private byte appears 
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from hashlib import sha256
 
 import base58
@@ -20,6 +21,7 @@ from tachograph.errors import Refused
 SIZE = 32
 _P = 2**255 - 19
 _ORDER = 2**252 + 27742317777372353535851937790883648493
+_D = -121665 * pow(121666, -1, _P) % _P
 _MULTICODEC = b"\xed\x01"
 # The y coordinates of the eight points of small order, sign bit apart (RFC 8032's curve; computed once, see the tests).
 _LOW = 2707385501144840649318225287225658788936804267575313519463743609750303402022
@@ -39,6 +41,13 @@ def _y(encoded: bytes) -> int:
     return int.from_bytes(encoded, "little") & ((1 << 255) - 1)
 
 
+@lru_cache(maxsize=256)  # 100 us; of the records of one store nearly all name the same key
+def _on_curve(y: int) -> bool:
+    """Whether -x^2 + y^2 = 1 + d x^2 y^2 has an x: whether (y^2 - 1) / (d y^2 + 1) is a square (Euler's criterion)."""
+    square = y * y % _P
+    return pow((square - 1) * (_D * square + 1), (_P - 1) // 2, _P) == 1  # a/b is a square where ab is
+
+
 class PublicKey:
     """A public key that may be relied on."""
 
@@ -53,6 +62,8 @@ class PublicKey:
             raise KeyRefused("this public key is not canonically encoded", reason="key_not_canonical")
         if y in _LOW_ORDER:
             raise KeyRefused("this public key is of low order: anybody can sign for it", reason="key_low_order")
+        if not _on_curve(y):
+            raise KeyRefused("these 32 bytes are no point of the curve", reason="key_no_point")
         self.raw = bytes(raw)
         self._key = Ed25519PublicKey.from_public_bytes(self.raw)
 

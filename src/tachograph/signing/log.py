@@ -6,8 +6,10 @@ of those of level n. Invariants:
 
 - what `append` acknowledged is on the disk: each tile is written whole under another name, synced, and put in place;
 - level 0 decides how long the log is; a higher tile that a crash kept from being written is made again from below;
+- a last tile that is not of the hashes that its name says counts for nothing in a log opened to be written: what a
+  narrower one or none leaves is appended again by whoever has the journal, and `torn` names the file;
 - appending what is there already changes nothing; appending something else there is refused;
-- a checkpoint is never replaced by a smaller one, nor by one of the same size with another root.
+- a checkpoint is never replaced by a smaller one, nor by one that does not continue it.
 """
 
 from __future__ import annotations
@@ -33,6 +35,9 @@ class Disk(Protocol):
 
     def remove(self, path: str) -> None:
         """Remove a file."""
+
+    def sync_folder(self, path: str) -> None:
+        """Return once the names in this folder are on the disk."""
 
 
 class Equivocation(DamagedStore):
@@ -69,6 +74,7 @@ class TileLog:
         self._disk, self._write = disk, write
         self._tiles: dict[tuple[int, int], bytes] = {}
         self.tiles_read = 0
+        self.torn: list[str] = []
         self.size = self._find_size()
         self._tails: list[list[bytes]] = []
         self._full: dict[int, int] = {}
@@ -187,8 +193,12 @@ class TileLog:
                 raise CheckpointRefused(
                     f"{self.folder}: size {old.size} is published, {new.size} would take it back", reason="smaller"
                 )
-            if new.size == old.size and new.root != old.root:
-                raise CheckpointRefused(f"{self.folder}: two roots at size {new.size}", reason="other_root")
+            if self.root(old.size) != old.root:
+                raise CheckpointRefused(
+                    f"{self.folder}: the published root of size {old.size} is another one: this would be a second log "
+                    "under one name",
+                    reason="other_root",
+                )
         self._disk.create(os.path.join(self.folder, CHECKPOINT), checkpoint)
 
     def close(self) -> None:
@@ -210,9 +220,21 @@ class TileLog:
 
     def _put(self, level: int, number: int, data: bytes) -> None:
         path = os.path.join(self.folder, tile_path(level, number, len(data) // SIZE))
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        self._make_folder(os.path.dirname(path))
         self._disk.create(path, data)
         self._tiles[level, number] = data
+
+    def _make_folder(self, path: str) -> None:
+        """Make a tile's folder, durably: a file's own sync does not keep the folders above it."""
+        if os.path.isdir(path):
+            return
+        above = os.path.dirname(path)
+        self._make_folder(above)
+        try:
+            os.mkdir(path, mode=0o700)
+        except FileExistsError:
+            pass
+        self._disk.sync_folder(above)
 
     def _drop_partials(self, before: int) -> None:
         """Remove the partial tiles that a wider or a full one has replaced."""
@@ -262,8 +284,7 @@ class TileLog:
                     data = file.read()
             except FileNotFoundError:
                 continue
-            name = os.path.basename(path)
-            width = int(name) if path.endswith(f".p/{name}") else WIDTH
+            width = _width(path)
             if len(data) != SIZE * width or width < need:
                 break
             self.tiles_read += 1
@@ -300,7 +321,20 @@ class TileLog:
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self._path(0, middle) is not None else (low, middle)
+        if self._write:
+            self._drop_torn(low)
         path = self._path(0, low)
-        assert path is not None
-        name = os.path.basename(path)
-        return low * WIDTH + (int(name) if path.endswith(f".p/{name}") else WIDTH)
+        if path is None:
+            return low * WIDTH
+        return low * WIDTH + _width(path)
+
+    def _drop_torn(self, number: int) -> None:
+        """Remove files of the last tile of level 0 that are not of the hashes that their names say."""
+        while (path := self._path(0, number)) is not None and os.path.getsize(path) != SIZE * _width(path):
+            self._disk.remove(path)
+            self.torn.append(path)
+
+
+def _width(path: str) -> int:
+    name = os.path.basename(path)
+    return int(name) if path.endswith(f".p/{name}") else WIDTH

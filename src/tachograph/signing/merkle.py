@@ -52,6 +52,18 @@ class Frontier:
         """Return the tree's head."""
         return _folded(self.heads)
 
+    def pack(self) -> bytes:
+        """Return it as bytes: the size in eight, big-endian, then the heads, the largest first."""
+        return self.size.to_bytes(8, "big") + b"".join(self.heads)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Frontier:
+        """Read what `pack` wrote. Raises ValueError where there are not as many heads as that size has."""
+        heads, rest = divmod(len(data) - 8, SIZE)
+        if heads < 0 or rest:
+            raise ValueError(f"a frontier is eight bytes and heads of {SIZE}, not {len(data)} bytes")
+        return cls(int.from_bytes(data[:8], "big"), [data[at : at + SIZE] for at in range(8, len(data), SIZE)])
+
 
 def _folded(heads: Sequence[bytes]) -> bytes:
     if not heads:

@@ -15,10 +15,13 @@ from hashlib import sha256
 
 from tachograph.errors import FormatError
 from tachograph.signing.keys import PublicKey, SigningKey
+from tachograph.signing.merkle import SIZE, verify_inclusion
 
 LOG_KEY, WITNESS_KEY = 0x01, 0x04
 PROOF_HEAD = "c2sp.org/tlog-proof@v1"
+_EXTRA = "extra "
 MOST_LINES = 64
+_MOST_DIGITS = 20  # of a size or an index: 64 bits
 _DASH = "\u2014 "
 
 
@@ -46,7 +49,7 @@ class Verifier:
         name, _, rest = text.partition("+")
         digits, _, key = rest.partition("+")
         data = _base64(key)
-        if not name or not data or data[0] not in (LOG_KEY, WITNESS_KEY):
+        if not _is_name(name) or not data or data[0] not in (LOG_KEY, WITNESS_KEY):
             raise FormatError("a verifier key is name+hash+base64 of a known type")
         verifier = cls(name, PublicKey(data[1:]), data[0])
         if verifier.hash.hex() != digits:
@@ -104,7 +107,7 @@ class Note:
         for line in said[:-1].split("\n"):
             name, _, encoded = line.removeprefix(_DASH).partition(" ")
             data_ = _base64(encoded)
-            if not line.startswith(_DASH) or not name or "+" in name or len(data_) < 5:
+            if not line.startswith(_DASH) or not _is_name(name) or len(data_) < 5:
                 raise FormatError(f"not a signature line: {line[:80]!r}")
             lines.append(Line(name, data_[:4], data_[4:]))
         if len(lines) > MOST_LINES:
@@ -117,17 +120,21 @@ class Note:
         return self.text + b"\n" + "".join(lines).encode()
 
     def verified_by(self, verifier: Verifier) -> int | None:
-        """Return 0 where that key signed the note (of a witness: the time, in seconds since 1970); None if not."""
-        for line in self.lines:
-            if line.name != verifier.name or line.hash != verifier.hash:
-                continue
-            if verifier.kind == LOG_KEY and verifier.public.verify(line.signature, self.text):
-                return 0
-            if verifier.kind == WITNESS_KEY and len(line.signature) == 72:
-                at = int.from_bytes(line.signature[:8], "big")
-                if verifier.public.verify(line.signature[8:], cosigned(self.text, at)):
-                    return at
-        return None
+        """Return 0 where that key signed the note (of a witness: the time, in seconds since 1970); None if not.
+
+        None too where one of its lines does not verify, whatever the others do (signed-note: reject the whole note).
+        """
+        lines = [line for line in self.lines if line.name == verifier.name and line.hash == verifier.hash]
+        times = [_time_of(line, self.text, verifier) for line in lines]
+        return None if None in times else max((at for at in times if at is not None), default=None)
+
+
+def _time_of(line: Line, text: bytes, verifier: Verifier) -> int | None:
+    if verifier.kind == LOG_KEY:
+        return 0 if verifier.public.verify(line.signature, text) else None
+    at = int.from_bytes(line.signature[:8], "big")
+    whole = len(line.signature) == 72 and verifier.public.verify(line.signature[8:], cosigned(text, at))
+    return at if whole else None
 
 
 def cosigned(text: bytes, at: int) -> bytes:
@@ -175,23 +182,28 @@ class Checkpoint:
             raise FormatError("a checkpoint is origin, size and root, each on its line")
         origin, size, root = lines[:3]
         head = _base64(root)
-        if not origin or not size.isascii() or not size.isdigit() or str(int(size)) != size or len(head) != 32:
+        if not origin or (count := _decimal(size)) is None or len(head) != SIZE:
             raise FormatError("a checkpoint is origin, decimal size and the base64 of a 32-byte root")
-        return cls(origin=origin, size=int(size), root=head, extensions=tuple(lines[3:-1]))
+        return cls(origin=origin, size=count, root=head, extensions=tuple(lines[3:-1]))
 
 
 @dataclass(frozen=True)
 class Proof:
-    """An inclusion proof that stands alone: the leaf's place, its audit path, the checkpoint (tlog-proof)."""
+    """An inclusion proof that stands alone: the leaf's place, its audit path, the checkpoint (tlog-proof).
+
+    `extra` is vouched for by nobody.
+    """
 
     index: int
     path: tuple[bytes, ...]
     checkpoint: bytes
+    extra: bytes | None = None
 
     def data(self) -> bytes:
         """Return the file."""
-        lines = [PROOF_HEAD, f"index {self.index}", *(b64encode(one).decode() for one in self.path), "", ""]
-        return "\n".join(lines).encode() + self.checkpoint
+        extra = [] if self.extra is None else [_EXTRA + b64encode(self.extra).decode()]
+        path = [b64encode(one).decode() for one in self.path]
+        return "\n".join([PROOF_HEAD, *extra, f"index {self.index}", *path, "", ""]).encode() + self.checkpoint
 
     @classmethod
     def parse(cls, data: bytes) -> Proof:
@@ -201,14 +213,34 @@ class Proof:
             lines = head.decode("ascii").split("\n")
         except UnicodeDecodeError:
             raise FormatError("a tlog-proof's head is ASCII") from None
-        if not separator or lines[0] != PROOF_HEAD:
+        if not separator or lines.pop(0) != PROOF_HEAD:
             raise FormatError(f"a tlog-proof begins with {PROOF_HEAD}")
-        lines = [line for line in lines[1:] if not line.startswith("extra ")]
-        word, _, index = (lines[0] if lines else "").partition(" ")
-        path = tuple(_base64(line) for line in lines[1:])
-        if word != "index" or not index.isdigit() or str(int(index)) != index or any(len(one) != 32 for one in path):
+        extra = _base64(lines.pop(0).removeprefix(_EXTRA)) if lines and lines[0].startswith(_EXTRA) else None
+        word, _, said = (lines.pop(0) if lines else "").partition(" ")
+        path = tuple(_base64(line) for line in lines)
+        if word != "index" or (index := _decimal(said)) is None or any(len(one) != SIZE for one in path):
             raise FormatError("a tlog-proof is an index and hashes of 32 bytes")
-        return cls(int(index), path, checkpoint)
+        return cls(index, path, checkpoint, extra)
+
+    def verify(self, hashed: bytes, log: Verifier) -> Checkpoint | None:
+        """Return the checkpoint that the log signed and under which the leaf stands; None where either fails.
+
+        Raises FormatError where the checkpoint is none.
+        """
+        said = Checkpoint.parse(self.checkpoint)
+        if said.origin != log.name or Note.parse(self.checkpoint).verified_by(log) is None:
+            return None
+        return said if verify_inclusion(hashed, self.index, said.size, self.path, said.root) else None
+
+
+def _is_name(text: str) -> bool:
+    return bool(text) and "+" not in text and not any(one.isspace() for one in text)
+
+
+def _decimal(text: str) -> int | None:
+    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS or (text[0] == "0" and text != "0"):
+        return None
+    return int(text)
 
 
 def _base64(text: str) -> bytes:
