@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
+from tachograph.capture.around import at_once
 from tachograph.capture.facts import environment_facts, new_run_id, newest_checkpoint, read_key
 from tachograph.capture.install import process_facts, record
 from tachograph.errors import TachographError
@@ -29,6 +30,7 @@ def begin(*, store: str | None, agent: str | None) -> None:
         facts: dict[str, Any] = {
             **process_facts(), **environment_facts(os.environ, tag_key=read_key(tags)), "cwd": os.getcwd(),
             "agent": agent, "after": newest_checkpoint(folder.spool),
+            "around": at_once(sys.orig_argv, os.getcwd(), os.environ, path=sys.path),
         }  # fmt: skip
         record(
             folder=folder.spool, run_id=new_run_id(), public=folder.intake_public_key,

@@ -24,6 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from tachograph.capture.looking import Looking
     from tachograph.store.location import StoreFolder
     from tachograph.supervision.supervisor import Ending, StreamKinds
 
@@ -32,10 +33,12 @@ STDIN, STDOUT, STDERR = 0, 1, 2
 
 
 class SpoolWatcher:
-    """Keeps what passes the program's standard streams, before it is forwarded."""
+    """Keeps what passes the program's standard streams, before it is forwarded; has `argv` looked around meanwhile."""
 
-    def __init__(self, spool: Spool) -> None:
+    def __init__(self, spool: Spool, argv: list[str]) -> None:
         self._spool = spool
+        self._argv = argv
+        self._looking: Looking | None = None
 
     def _write(self, kind: int, flags: int, payload: bytes) -> None:
         self._spool.append(fr.Frame(kind, flags, 0, 0, 0, 0, monotonic_ns(), b"", payload).written())
@@ -51,9 +54,18 @@ class SpoolWatcher:
     def started(self, pid: int) -> None:
         """The program runs."""
         self._write(fr.NOTE, 0, values.encode({"what": "started", "detail": str(pid)}))
+        from tachograph.capture.looking import Looking  # here, since it costs 20 ms: the program does not wait for them
+
+        self._looking = Looking(self._argv, os.getcwd(), os.environ, self._found)
+        self._looking.start()
+
+    def _found(self, around: dict[str, Any]) -> None:
+        self._write(fr.AROUND, 0, values.encode(around))
 
     def ended(self, ending: Ending) -> None:
         """The program has ended: the spool's last frame."""
+        if self._looking is not None:
+            self._looking.finish()
         said = {"exitCode": ending.exit_code, "signal": ending.signal}
         self._write(fr.ENDED, 1, values.encode(said))
         self._spool.close()
@@ -81,7 +93,7 @@ def launch(argv: list[str], *, store: StoreFolder, tag_file: str, agent: str | N
             ) from fault
         _say(fault)
         return launch_unrecorded(argv)
-    watcher = SpoolWatcher(spool)
+    watcher = SpoolWatcher(spool, argv)
     facts = run_facts(argv, kinds=kinds, seed=seed, agent=agent, tag_key=read_key(tag_file))
     facts["after"] = newest_checkpoint(store.spool)
     spool.append(fr.Frame(fr.RUN, 0, 0, 0, 0, 0, monotonic_ns(), b"", values.encode(facts)).written())

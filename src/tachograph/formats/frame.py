@@ -34,7 +34,7 @@ _SLEEP = Struct("<dQI")  # seconds asked for, nanoseconds since then, the nth wa
 _MOST_LEVELS = 16  # of tuples in tuples in a draw; a seam packs one
 
 # What a frame says. Run and process:
-RUN, PROCESS, PATH, SITE, STREAM, ENDED, NOTE, DRAWS, ABOUT = 1, 2, 3, 4, 5, 6, 7, 8, 9
+RUN, PROCESS, PATH, SITE, STREAM, ENDED, NOTE, DRAWS, ABOUT, AROUND = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 # An effect over HTTP, and the answers of every effect:
 CALL, BODY, SENT, HEAD, CHUNK, END, WIRE, MOVE = 16, 17, 18, 19, 20, 21, 22, 23
 # Files: what stood at a path before the run's first write and after it, and what the program only read:
@@ -54,7 +54,8 @@ ANSWERED = 52
 
 NAMES = {
     RUN: "run", PROCESS: "process", PATH: "path", SITE: "site", STREAM: "stream", ENDED: "ended", NOTE: "note",
-    DRAWS: "draws", ABOUT: "about", CALL: "call", BODY: "body", SENT: "sent", HEAD: "head", CHUNK: "chunk",
+    DRAWS: "draws", ABOUT: "about", AROUND: "around",
+    CALL: "call", BODY: "body", SENT: "sent", HEAD: "head", CHUNK: "chunk",
     END: "end", WIRE: "wire", MOVE: "move", FILE_BEFORE: "file_before", FILE_AFTER: "file_after",
     FILE_PART: "file_part", FILES_READ: "files_read", ENTER: "enter", LEAVE: "leave", OPEN: "open", CLOSE: "close",
     OUTPUT: "output", CONFIGURE: "configure", FAIL: "fail", OBSERVE: "observe", INBOUND: "inbound", REPLY: "reply",

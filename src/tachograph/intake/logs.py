@@ -92,6 +92,12 @@ class Log:
                     break
         return next((found[kind] for kind in kinds if found.get(kind)), {})
 
+    @property
+    def run_facts(self) -> dict[str, Any]:
+        """What the run, or a process that recorded itself, said at its start; `around` as `tacho run` said it later."""
+        said, around = self.first(fr.RUN, fr.PROCESS), self.first(fr.AROUND)
+        return {**said, "around": around} if around else said
+
     def _part(self, about: dict[str, Any], frames: list[fr.Frame]) -> Part:
         return Part(*fr.write_log([_about(about), *_used(self.names, frames), *frames]))
 

@@ -71,6 +71,7 @@ def content_of(entry: Entry, logs: Iterable[bytes], *, keep_bytes: bool = False)
     observed = Observed.of(frames, about, number=number, names=names, whole=keep_bytes)
     opened = next((fact.said for fact in observed.log.of(fr.OPEN) if fact.decision == number), {}) if number else {}
     run = observed.log.first(fr.RUN) or observed.log.first(fr.PROCESS)
+    run = {**run, "around": observed.log.first(fr.AROUND) or run.get("around")}
     made = assemble(
         observed, run_id=entry.run, decision_id=decision_id, opened=opened, run=run, failed=False,
         version_of=lambda kind, digest: "v0",

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 from tachograph.errors import DamagedStore, FormatError, NotFound, Refused
 from tachograph.formats import capture_v1
-from tachograph.formats import frame as fr
 from tachograph.intake import early, signed, waiting
 from tachograph.intake.anchor import Anchor
 from tachograph.intake.document.assembling import assemble
@@ -153,7 +152,7 @@ class Sealer:
         read = early.sources_of(spooled)
         named = {source.spool for source in read}
         sources = (*read, *(Source(stem, 0, 0) for stem in stems if stem not in named))
-        run_facts = logs[0].first(fr.RUN, fr.PROCESS)
+        run_facts = logs[0].run_facts
         left = [log for log in logs[1:] if log.decision_id not in known.sealed]
         # Where not all of a run is sealed in one batch, each batch's first record says how far it had read: see
         # `early.progress`. The run's own record comes with the last.
@@ -181,7 +180,7 @@ class Sealer:
         logs = early.ended_decisions(run, gathered, known)
         if not logs:
             return []
-        sources, run_facts = early.sources_of(spooled), logs[0].first(fr.RUN, fr.PROCESS)
+        sources, run_facts = early.sources_of(spooled), logs[0].run_facts
         entries = self._seal_logs(logs[1:], sources, run_facts)
         return [entry.decision for entry in entries if entry.kind == CAPTURE]
 

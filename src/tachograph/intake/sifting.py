@@ -22,6 +22,7 @@ _TIMES: dict[str, Any] = {"startedAt": int, "monotonicNs": int}
 _SAYS: dict[int, dict[str, Any]] = {
     fr.RUN: {"argv": list, **_TIMES},
     fr.PROCESS: _TIMES,
+    fr.AROUND: {},
     fr.FILES_READ: {},
     fr.NOTE: {"what": str, "detail": str},
     fr.STARTED: {"pid": int, "path": str},

@@ -24,6 +24,8 @@ from tachograph.model.identity import with_prefix
 
 ASSEMBLY = 1
 RETENTION_DAYS = 365
+_NOT_THERE = ("no_repository", "no_commit")
+_NOT_FOUND_OUT = ("interpreter_unknown", "not_asked", "failed")  # reason codes: a program's own words are none
 
 
 @dataclass(frozen=True)
@@ -139,13 +141,7 @@ def _runtime(page: Page, observed: Observed, run: dict[str, Any]) -> dict[str, A
         made["runtime"] = {"name": str(process.get("implementation", "python")), "version": process["python"]}
     else:
         page.unavailable("/runtime/runtime", "not_seen")
-    said = run.get("around")
-    around: dict[str, Any] = said if isinstance(said, dict) else {}
-    for name in ("codeVersion", "dependencyLockHash", "dependencySource", "containerImageDigest", "entryPoint"):
-        if short(around.get(name)):
-            made[name] = around[name]
-        else:
-            page.unavailable(f"/runtime/{name}", "not_collected")
+    _around(page, made, run.get("around"))
     if "argv" in run and "environment" in run:
         configured = {"argv": run["argv"], "environment": sorted(run["environment"])}
         made["configurationHash"] = digest(canonical(_plain(configured)))
@@ -162,6 +158,20 @@ def _runtime(page: Page, observed: Observed, run: dict[str, Any]) -> dict[str, A
             page.unavailable(f"/runtime/launch/{name}", "not_seen")
     launch["stdin"] = page.blob("/runtime/launch/stdin", observed.streams[0].content)
     return made
+
+
+def _around(page: Page, made: dict[str, Any], said: Any) -> None:
+    """What was found around the program (`capture.around`); of what was not, why."""
+    around: dict[str, Any] = said if isinstance(said, dict) else {}
+    missing = around.get("missing")
+    for name in ("codeVersion", "dependencyLockHash", "dependencySource", "containerImageDigest", "entryPoint"):
+        why = missing.get(name) if isinstance(missing, dict) else None
+        if short(around.get(name)):
+            made[name] = around[name]
+        elif why in _NOT_THERE:
+            page.absent(f"/runtime/{name}", why)
+        else:
+            page.unavailable(f"/runtime/{name}", why if why in _NOT_FOUND_OUT else "not_collected")
 
 
 def _plain(value: Any) -> Any:
