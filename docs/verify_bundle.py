@@ -2,8 +2,8 @@
 
 Usage: python verify_bundle.py FILE.tacho [DIGEST-OF-A-KEY-YOU-TRUST ...]
 Python 3.11 and `cryptography`, no network, nothing written. It prints by name: format (what MANIFEST lists), every
-signature, inclusion under the checkpoint that the log signed, content against its commitments. Exit code 0: nothing
-failed. Content that is not there is counted: whether it was rightly withheld stands in EXPORT.dsse.json.
+signature, inclusion under the log's signed checkpoint, content against its commitments. Exit code 0: nothing failed.
+What is not there is counted: whether it was rightly withheld says EXPORT.
 """
 
 # fmt: off
@@ -12,7 +12,6 @@ import re
 import sys
 import zipfile
 from base64 import b64decode
-from collections import Counter
 from contextlib import suppress
 from decimal import Decimal
 from hashlib import sha256
@@ -20,7 +19,7 @@ from hashlib import sha256
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-UNSIGNED = ("salts", "signature", "log", "disclosure", "views")
+UNSIGNED = {"salts", "signature", "log", "disclosure", "views"}
 BESIDE = {"requestPayload": "requestPayloadHash", "systemPromptText": "systemPromptHash", "input": "inputHash",
           "developerPromptText": "developerPromptHash", "toolSchemaJson": "toolSchemaHash", "output": "outputHash",
           "renderedContent": "renderedContentHash", "finalOutputText": "finalOutputHash"}
@@ -54,16 +53,15 @@ def signed_by(keys, signature, data):
         with suppress(InvalidSignature):
             key.verify(signature, data)
             return digits
-    raise ValueError("no key of this bundle made this signature")
+    raise ValueError("none of these keys made this signature")
 
 def opened(data, keys):  # DSSE: the payload is parsed once its signature fits
     envelope = strict(data)
     kind, payload = envelope["payloadType"].encode(), b64decode(envelope["payload"], validate=True)
     signature = b64decode(envelope["signatures"][0]["sig"], validate=True)
-    said = b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
-    key, read = signed_by(keys, signature, said), strict(payload)
-    must(read["sealing"]["signer"]["keyDigest"] == "sha256:" + key, "it names another key than the one that signed it")
-    return read, payload, signature, said, key
+    key = signed_by(keys, signature, b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload))
+    must(strict(payload)["sealing"]["signer"]["keyDigest"] == "sha256:" + key, "it names another key than its signer's")
+    return strict(payload), payload, signature, key
 
 def log_signed(checkpoint, keys):  # C2SP signed-note; the log's own signature, of type 1
     text, lines = checkpoint.split("\n\n", 1)
@@ -88,14 +86,14 @@ def included(entry, proof, size, root):  # C2SP tlog-proof, RFC 9162 section 2.1
 
 def examine(id, members, keys):  # capture-v1 rule 3: content opens its commitment, the rest was signed
     document, payload = strict(members[f"captures/{id}.json"]), opened(members[f"envelopes/{id}.dsse.json"], keys)[0]
-    states, salts, signer = Counter(), document.get("salts", {}), payload["sealing"]["signer"]
+    states, salts, signer = [], document.get("salts", {}), payload["sealing"]["signer"]
     must(document["signature"]["publicKeyRef"] == signer["publicKeyRef"], "its signature names another key")
     for pointer, said in payload["commitments"].items():
         *path, name = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
         holder, kind, salt = document, said.split(" ")[0], str(salts.get(pointer))
         for part in path:
             holder = holder[int(part)] if isinstance(holder, list) else holder.get(part, {})
-        states["intact" if name in holder else "not there"] += 1
+        states.append("intact" if name in holder else "not there")
         if name not in holder:
             continue
         value, beside = holder.pop(name), holder.pop(BESIDE.get(name), None)
@@ -106,16 +104,15 @@ def examine(id, members, keys):  # capture-v1 rule 3: content opens its commitme
         made = hexed(f"tachograph-commit-v1 {kind} {pointer} {salt} {digest}".encode())
         fits = re.fullmatch("[0-9a-f]{32}", salt) and said == f"{kind} sha256:{made}" and beside in (None, digest)
         must(fits and (kind != "blob" or value == digest), f"{pointer} is not what was committed")
-    rest = {name: member for name, member in document.items() if name not in UNSIGNED}
-    must(canonical(rest) == canonical(payload), "it holds something that was not signed")
-    return "(" + ", ".join(f"{count} {state}" for state, count in sorted(states.items())) + ")"
+    must(canonical({n: document[n] for n in document.keys() - UNSIGNED}) == canonical(payload), "unsigned parts")
+    return f"({states.count('intact')} intact, {states.count('not there')} not there)"
 
 def main(path, *trusted):
     with zipfile.ZipFile(path) as archive:
         must(sum(one.file_size for one in archive.infolist()) <= 1 << 30, "over 1 GiB")
         names, members = archive.namelist(), {name: archive.read(name) for name in archive.namelist()}
-    loaded = [load_pem_public_key(data) for name, data in members.items() if re.fullmatch(r"keys/.*\.pem", name)]
-    keys, log, failed = {hexed(key.public_bytes_raw()): key for key in loaded}, [], []
+    pems = [load_pem_public_key(data) for name, data in members.items() if re.fullmatch(r"keys/.*\.pem", name)]
+    keys, log, failed = {hexed(key.public_bytes_raw()): key for key in pems}, [], []
     def check(where, what, run, *given):
         try:
             print(ascii(f"{where}: {what}: ok {run(*given) or ''}".rstrip())[1:-1])
@@ -127,24 +124,27 @@ def main(path, *trusted):
         manifest, *_ = (there.pop(name) for name in ("MANIFEST.json", "EXPORT.dsse.json", "SHA256SUMS"))
         must(listed == there and len(members) == len(names), "MANIFEST.json does not fit the members")
         read, *_, key = opened(members["EXPORT.dsse.json"], keys)
-        must(read["body"]["manifestDigest"] == manifest, "EXPORT.dsse.json signs another MANIFEST.json")
+        must(read["body"]["manifest"] == manifest, "EXPORT.dsse.json signs another MANIFEST.json")
         return f"(exported by {key})"
     def record(id):
-        read, payload, signature, said, key = opened(members[f"envelopes/{id}.dsse.json"], keys)
-        apart = (members[f"signed/{id}.pae"], members[f"signed/{id}.sig"])
-        must(apart == (said, signature) and id in map(read.get, ("decisionId", "statementId")), "of another record")
+        read, payload, signature, key = opened(members[f"envelopes/{id}.dsse.json"], keys)
+        must(id in map(read.get, ("decisionId", "statementId")), "it is another record")
         kind = read["type"] if id.startswith("stm_") else "capture" if id.startswith("dec_") else "addendum"
         entry = {"payload": "sha256:" + hexed(payload), "signature": "sha256:" + hexed(signature), "type": kind}
-        origin, size, root = log[0]
-        index = included(canonical(entry).encode(), members[f"log/proofs/{id}.tlog-proof"].decode(), size, root)
-        must([read["sealing"][name] for name in ("origin", "sequence")] == [origin, index], "it has another place")
-        return f"(leaf {index} of {size}, {'known' if key in trusted else 'identity NOT CHECKED, unknown'} key {key})"
+        index = included(canonical(entry).encode(), members[f"log/proofs/{id}.tlog-proof"].decode(), *log[1:])
+        must([read["sealing"][name] for name in ("origin", "sequence")] == [log[0], index], "it has another place")
+        return f"(leaf {index} of {log[1]}, {'known' if key in trusted else 'identity NOT CHECKED, unknown'} key {key})"
     check("bundle", "format", lists)
-    check("log", "signature", lambda: log.append(log_signed(members["log/checkpoint"].decode(), keys)))
+    def logged():  # by a key that a statement registers as the log's, signed by a key that you know if you know any
+        stated = (opened(data, keys) for name, data in members.items() if name.startswith("envelopes/stm_"))
+        known = (read["body"] for read, *_, key in stated if key in (trusted or keys))
+        own = {body["keyDigest"][7:]: keys[body["keyDigest"][7:]] for body in known if body.get("role") == "log"}
+        log.extend(log_signed(members["log/checkpoint"].decode(), own))
+    check("log", "signature", logged)
     for folder, what, run, *given in (("envelopes", "record", record), ("captures", "content", examine, members, keys)):
         for id in sorted(name.split("/")[1].split(".")[0] for name in members if name.startswith(folder + "/")):
             check(id, what, run, id, *given)
-    return 1 if failed else 0
+    return len(failed) > 0
 
 if __name__ == "__main__":
     sys.exit(main(*sys.argv[1:]))

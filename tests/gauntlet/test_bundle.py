@@ -25,6 +25,7 @@ from tachograph.signing.keys import SigningKey
 from tachograph.testing.scripted import ScriptedServer
 from tests.gauntlet.harness import World, record, tacho
 from tests.gauntlet.test_document import openai_answer
+from tests.repository.tree import ROOT
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,22 @@ def test_a_person_checks_it_with_a_shell(given: Given, tmp_path: Path) -> None:
     assert "NOT" not in done.stdout
 
 
+def test_another_verifier_checks_it(given: Given, tmp_path: Path) -> None:
+    signer = json.loads(given.members[f"captures/{given.name}.json"])["sealing"]["signer"]["keyDigest"][7:]
+    command = [sys.executable, "-I", str(ROOT / "docs" / "verify_bundle.py"), str(given.path), signer]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done
+    assert f"{given.name}: content: ok" in done.stdout
+    assert "log: signature: ok" in done.stdout
+    assert done.stdout.count(f"known key {signer}") == 3
+    assert "NOT CHECKED" not in done.stdout
+
+
+def key_twice(members: dict[str, bytes], name: str) -> None:
+    member = f"captures/{name}.json"
+    members[member] = members[member].replace(b"{", b'{"version":"replay/v2",', 1)
+
+
 Change = Callable[[dict[str, bytes], str], None]
 
 
@@ -141,6 +158,7 @@ def put(place: str, value: Any) -> Change:
         (put("signature/publicKeyRef", "did:key:z6Mkother"), "another key"),
         (put("commitments", {}), "commitments"),
         (put("salts", {}), "no salt"),
+        (key_twice, "a key twice in one object"),
         (drop_blob, "missing"),
         (flip("envelopes/ID", at=400), "envelopes/"),
         (flip("signed/ID.pae"), ".pae is not what was signed"),

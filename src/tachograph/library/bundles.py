@@ -17,6 +17,7 @@ from tachograph.errors import FormatError
 from tachograph.formats.answers.verify import CheckItem, Checks, ContentItem, VerifiedItem, VerifyAnswer
 from tachograph.formats.bundle.names import EXPORT
 from tachograph.formats.bundle.reading import Bundle, read_bundle
+from tachograph.formats.bundle.refused import BundleRefused
 from tachograph.formats.capture_check import examine
 from tachograph.intake import signed
 from tachograph.library.verifying import coverage_of, failed, not_checked, ok, pins
@@ -163,7 +164,7 @@ class BundleVerifier:
     def _document(self, name: str) -> tuple[dict[str, Any], str | None]:
         try:
             read = self.bundle.document(f"captures/{name}.json")
-        except (FormatError, KeyError) as fault:
+        except (BundleRefused, KeyError) as fault:
             return {}, str(fault)
         return (read, None) if isinstance(read, dict) else ({}, "it is no object")
 

@@ -69,6 +69,8 @@ def export(
             statement = _whole(verifier, record)
             members |= _vouched(verifier, record, statement.payload)
             keys.add(_signer(statement))
+            registered = from_reference(signed.skeleton_of(record.entry)["body"]["publicKeyRef"])
+            members[f"keys/{registered.key_digest()[7:]}.pem"] = registered.pem()  # the log's, too
     members |= _keys(keys)
     members["log/checkpoint"] = verifier.checkpoint_of(records[0])
     named = sorted(record.entry.decision for record in records)

@@ -1,4 +1,4 @@
-"""A whole bundle made with a few lines of its own: a key, two captures, a log of two leaves and its checkpoint.
+"""A whole bundle made with a few lines of its own: a key, two captures, the log that has them and its checkpoint.
 
 Nothing of `tachograph.signing` or `tachograph.formats.capture_v1` is used, so that what the published text and the
 independent verifier are tried on was made by neither of them, only from the contracts.
@@ -19,9 +19,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tachograph.formats.bundle.writing import write_bundle
 
 CAPTURE_TYPE = "application/vnd.tachograph.replay.v1+json"
-EXPORT_TYPE = "application/vnd.tachograph.statement.v1+json"
+STATEMENT_TYPE = "application/vnd.tachograph.statement.v1+json"
 ORIGIN = "tachograph/00112233445566778899aabbccddeeff/default/0"
 IDS = ("dec_01HZY3X5Q8R7W6V5T4S3R2Q1P0", "dec_01HZY3X5Q8R7W6V5T4S3R2Q1P1")
+KEY_ID = "stm_01HZY3X5Q8R7W6V5T4S3R2Q1P0"
+"""Leaf 0: the statement that registers the log's key. The captures are leaves 1 and 2."""
 REQUEST = b'{"amount": 1.10}'
 TEXT = 'Be kind to \u00e9v\u00e9ryone, "always".'
 
@@ -51,11 +53,18 @@ class Made:
         return write_bundle(self.members, export=self.export)
 
     def export(self, manifest: str) -> bytes:
-        statement = {
-            "version": "statement/v1", "statementId": "stm_01HZY3X5Q8R7W6V5T4S3R2Q1P0", "type": "export",
-            "body": {"manifestDigest": manifest}, "sealing": {"signer": signer(self.key)},
-        }  # fmt: skip
-        return envelope(EXPORT_TYPE, canonical(statement), self.key)
+        return envelope(STATEMENT_TYPE, self.statement("export", {"manifest": manifest}, 3), self.key)
+
+    def statement(self, kind: str, body: dict[str, Any], number: int) -> bytes:
+        """A statement's payload."""
+        return canonical({
+            "version": "statement/v1", "statementId": KEY_ID[:-1] + str(number), "type": kind, "body": body,
+            "sealing": {"sequence": number, "origin": ORIGIN, "signer": signer(self.key)},
+        })  # fmt: skip
+
+    def register(self) -> bytes:
+        """Add the statement that registers the log's key; return its log entry."""
+        return self.add_record(KEY_ID, self.statement("key", {"role": "log", **signer(self.log_key)}, 0), "key")
 
     def add(self, id: str, payload: bytes, document: dict[str, Any]) -> bytes:
         """Add a signed capture; return its log entry."""
@@ -65,27 +74,37 @@ class Made:
             "signatureBytes": "base64:" + b64encode(signature).decode(),
         }  # fmt: skip
         self.members[f"captures/{id}.json"] = json.dumps(document, ensure_ascii=False).encode()
-        self.members[f"envelopes/{id}.dsse.json"] = envelope(CAPTURE_TYPE, payload, self.key)
-        self.members[f"signed/{id}.pae"] = pae(CAPTURE_TYPE, payload)
+        return self.add_record(id, payload, "capture")
+
+    def add_record(self, id: str, payload: bytes, type: str) -> bytes:
+        kind = CAPTURE_TYPE if type == "capture" else STATEMENT_TYPE
+        signature = self.key.sign(pae(kind, payload))
+        self.members[f"envelopes/{id}.dsse.json"] = envelope(kind, payload, self.key)
+        self.members[f"signed/{id}.pae"] = pae(kind, payload)
         self.members[f"signed/{id}.sig"] = signature
-        return canonical({"payload": hashed(payload), "signature": hashed(signature), "type": "capture"})
+        return canonical({"payload": hashed(payload), "signature": hashed(signature), "type": type})
 
     def add_log(self, entries: list[bytes]) -> None:
-        """Add the checkpoint over two entries, and their proofs."""
-        leaves = [sha256(b"\0" + entry).digest() for entry in entries]
-        root = sha256(b"\1" + leaves[0] + leaves[1]).digest()
-        text = f"{ORIGIN}\n2\n{b64encode(root).decode()}\n".encode()
+        """Add the checkpoint over three entries, and their proofs."""
+        one, two, three = (sha256(b"\0" + entry).digest() for entry in entries)
+        pair = sha256(b"\1" + one + two).digest()
+        root = sha256(b"\1" + pair + three).digest()
+        text = f"{ORIGIN}\n3\n{b64encode(root).decode()}\n".encode()
         name = sha256(ORIGIN.encode() + b"\n\1" + raw(self.log_key)).digest()[:4]
         line = f"\u2014 {ORIGIN} {b64encode(name + self.log_key.sign(text)).decode()}\n"
         checkpoint = text + b"\n" + line.encode()
         self.members["log/checkpoint"] = checkpoint
-        for number, id in enumerate(IDS):
-            head = f"c2sp.org/tlog-proof@v1\nindex {number}\n{b64encode(leaves[1 - number]).decode()}\n\n".encode()
-            self.members[f"log/proofs/{id}.tlog-proof"] = head + checkpoint
+        for number, (id, path) in enumerate(zip((KEY_ID, *IDS), ((two, three), (one, three), (pair,)), strict=True)):
+            lines = ["c2sp.org/tlog-proof@v1", f"index {number}", *(b64encode(step).decode() for step in path), "", ""]
+            self.members[f"log/proofs/{id}.tlog-proof"] = "\n".join(lines).encode() + checkpoint
 
 
 def raw(key: Ed25519PrivateKey) -> bytes:
     return key.public_key().public_bytes_raw()
+
+
+def pem(key: Ed25519PrivateKey) -> bytes:
+    return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
 def signer(key: Ed25519PrivateKey) -> dict[str, str]:
@@ -131,7 +150,7 @@ def capture(
         "input": {}, "agentConfiguration": {"modelIdentifier": "small"},
         "memoryState": {"workingSetEntries": [{"tier": "hot", "contextPosition": n} for n in (0, 1)]},
         "executionTrace": {"stopReason": "end_turn", "toolCalls": [{"sequence": 0, "toolName": "refund"}]},
-        "sealing": {"sequence": number, "origin": ORIGIN, "signer": signer(key),
+        "sealing": {"sequence": number + 1, "origin": ORIGIN, "signer": signer(key),
                     "previous": "sha256:" + "0" * 64 if previous is None else hashed(previous)},
     }  # fmt: skip
     items: dict[str, tuple[str, Any, bytes | None]] = {
@@ -178,7 +197,7 @@ def put(document: Any, pointer: str, value: Any) -> None:
 def made() -> Made:
     """Return what a sound bundle is made of."""
     out = Made()
-    entries, previous = [], None
+    entries, previous = [out.register()], None
     for number, id in enumerate(IDS):
         payload, document, blobs = capture(out.key, number, previous)
         out.members |= blobs
@@ -186,6 +205,5 @@ def made() -> Made:
         previous = payload
     out.add_log(entries)
     for key in (out.key, out.log_key):
-        pem = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-        out.members[f"keys/{sha256(raw(key)).hexdigest()}.pem"] = pem
+        out.members[f"keys/{sha256(raw(key)).hexdigest()}.pem"] = pem(key)
     return out

@@ -11,9 +11,10 @@ import pytest
 
 from tachograph.formats.bundle.published import PUBLISHED, VERIFY_TEXT
 from tachograph.formats.bundle.reading import read_bundle
-from tests.formats.bundle.by_hand import IDS, REQUEST, TEXT, Made, hashed, made
+from tests.formats.bundle.by_hand import IDS, KEY_ID, REQUEST, TEXT, Made, hashed, made
 
 TOOLS = ("openssl", "sha256sum", "unzip", "base64")
+RECORDS = (*IDS, KEY_ID)
 POINTER = "/agentConfiguration/systemPromptText"
 
 
@@ -59,9 +60,9 @@ def test_a_sound_bundle_passes_every_step(tools: Path, tmp_path: Path) -> None:
     kid = hashed(bundle.key.public_key().public_bytes_raw())[7:]
     assert said == [
         "members: as listed",
-        *(f"signed/{id}.pae names key {kid}" for id in IDS),
-        *(f"{id}: Signature Verified Successfully" for id in IDS),
-        *(f"{id}: as signed" for id in IDS),
+        *(f"signed/{id}.pae names key {kid}" for id in RECORDS),
+        *(f"{id}: Signature Verified Successfully" for id in RECORDS),
+        *(f"{id}: as signed" for id in RECORDS),
         f"{POINTER}: as committed",
     ]
 
@@ -111,8 +112,8 @@ def test_another_key_under_the_name_of_the_signer_s_is_found(tools: Path, tmp_pa
     one, other = sorted(name for name in bundle.members if name.startswith("keys/"))
     bundle.members[one], bundle.members[other] = bundle.members[other], bundle.members[one]
     said = run(bundle, tmp_path, tools, **of_one_item(bundle))
-    assert said.count("WRONG KEY") == 2
-    assert said.count("Signature Verification Failure") == 2
+    assert said.count("WRONG KEY") == 3
+    assert said.count("Signature Verification Failure") == 3
 
 
 def test_a_member_changed_or_added_afterwards_is_found(tools: Path, tmp_path: Path) -> None:

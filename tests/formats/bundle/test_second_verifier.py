@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from tachograph.formats.bundle.reading import read_bundle
 from tachograph.formats.capture_check import examine
-from tests.formats.bundle.by_hand import IDS, REQUEST, Made, canonical, hashed, made, raw, set_head
+from tests.formats.bundle.by_hand import IDS, KEY_ID, REQUEST, Made, canonical, hashed, made, pem, raw, set_head
 from tests.formats.bundle.hand_made import build, listed, pieces_of
 from tests.repository.tree import ROOT
 
@@ -60,11 +60,12 @@ def test_a_sound_bundle_passes_and_the_signer_is_not_known_unless_one_says_so(tm
     assert said.splitlines() == [
         f"bundle: format: ok (exported by {KID})",
         "log: signature: ok",
-        *(f"{id}: record: ok (leaf {n} of 2, identity NOT CHECKED, unknown key {KID})" for n, id in enumerate(IDS)),
-        *(f"{id}: content: ok (9 intact)" for id in IDS),
+        *(f"{id}: record: ok (leaf {n} of 3, identity NOT CHECKED, unknown key {KID})" for n, id in enumerate(IDS, 1)),
+        f"{KEY_ID}: record: ok (leaf 0 of 3, identity NOT CHECKED, unknown key {KID})",
+        *(f"{id}: content: ok (9 intact, 0 not there)" for id in IDS),
     ]
     code, said = run(made().data(), tmp_path, KID)
-    assert said.count(f"known key {KID}") == 2
+    assert said.count(f"known key {KID}") == 3
     assert "NOT CHECKED" not in said
 
 
@@ -112,7 +113,7 @@ EDITS: dict[str, Callable[[Any], None]] = {
     "a salt with a blank": salt_moved,
     "a commitment dropped": lambda document: document["commitments"].pop(OUTPUT),
     "another signer": set_at("/signature/publicKeyRef", "did:web:example.com#k"),
-    "the number in the log": set_at("/sealing/sequence", 1),
+    "the number in the log": set_at("/sealing/sequence", 2),
 }
 
 
@@ -162,18 +163,38 @@ def test_proofs_swapped_and_another_checkpoint_are_found(tmp_path: Path) -> None
     bundle.members[one], bundle.members[other] = bundle.members[other], bundle.members[one]
     assert len(failed(bundle.data(), tmp_path)) == 2
     bundle = made()
-    bundle.members["log/checkpoint"] = bundle.members["log/checkpoint"].replace(b"\n2\n", b"\n3\n", 1)
+    bundle.members["log/checkpoint"] = bundle.members["log/checkpoint"].replace(b"\n3\n", b"\n4\n", 1)
     first, *_ = failed(bundle.data(), tmp_path)
-    assert first == "log: signature: FAILED, no key of this bundle made this signature"
+    assert first == "log: signature: FAILED, none of these keys made this signature"
 
 
-def test_a_checkpoint_that_another_key_of_the_bundle_signed_is_found(tmp_path: Path) -> None:
-    bundle = made()
+def signed_anew(bundle: Made, key: Ed25519PrivateKey, head: bytes) -> bytes:
+    """The checkpoint with another signature line."""
     text, _, lines = bundle.members["log/checkpoint"].partition(b"\n\n")
-    head = b64decode(lines.rsplit(b" ", 1)[1])[:4]
-    forged = lines.rsplit(b" ", 1)[0] + b" " + b64encode(head + bundle.key.sign(text + b"\n")) + b"\n"
-    bundle.members["log/checkpoint"] = text + b"\n\n" + forged
+    line = lines.rsplit(b" ", 1)[0] + b" " + b64encode(head + key.sign(text + b"\n")) + b"\n"
+    return text + b"\n\n" + line
+
+
+def test_a_checkpoint_that_another_key_than_the_log_s_signed_is_found(tmp_path: Path) -> None:
+    bundle = made()
+    bundle.members["log/checkpoint"] = signed_anew(bundle, bundle.key, bytes(4))
+    first, *_ = failed(bundle.data(), tmp_path)
+    assert first == "log: signature: FAILED, none of these keys made this signature"
+    bundle.members["log/checkpoint"] = signed_anew(bundle, bundle.log_key, bytes(4))
     assert failed(bundle.data(), tmp_path)[0] == "log: signature: FAILED, it names another key"
+
+
+def test_a_log_that_a_key_registered_which_you_do_not_know_is_not_taken_for_the_signer_s(tmp_path: Path) -> None:
+    """Sound captures under a log of somebody else's, of the same name."""
+    bundle = made()
+    stranger = Made(key=Ed25519PrivateKey.from_private_bytes(b"o" * 32), log_key=bundle.log_key)
+    stranger.register()
+    bundle.members |= stranger.members
+    bundle.members[f"keys/{hashed(raw(stranger.key))[7:]}.pem"] = pem(stranger.key)
+    (tmp_path / "in").mkdir()
+    code, said = run(bundle.data(), tmp_path / "in", KID)
+    assert code == 1
+    assert "log: signature: FAILED, none of these keys made this signature" in said
 
 
 def test_a_payload_that_names_another_key_is_found(tmp_path: Path) -> None:
@@ -183,7 +204,7 @@ def test_a_payload_that_names_another_key_is_found(tmp_path: Path) -> None:
     payload["sealing"]["signer"]["keyDigest"] = hashed(raw(other))
     bundle.add(IDS[0], canonical(payload), json.loads(bundle.members[f"captures/{IDS[0]}.json"]))
     first, *_ = failed(bundle.data(), tmp_path)
-    assert first == f"{IDS[0]}: record: FAILED, it names another key than the one that signed it"
+    assert first == f"{IDS[0]}: record: FAILED, it names another key than its signer's"
 
 
 def test_lists_and_export_that_do_not_fit_are_found(tmp_path: Path) -> None:
