@@ -37,22 +37,26 @@ NUMBERS = {"plain": [1, 2, 3], "decided": [11, 12, 13, 14], "forked": [21, 22]}
 
 
 @pytest.fixture
-def prepared(quick: Path) -> Path:
-    """A store in which three runs wait; its keys are where this process's environment says."""
+def prepared(quick: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store in which three runs wait; its keys and anchors are where this process's environment says."""
+    monkeypatch.setenv("TACHO_ANCHOR", str(quick / "anchors"))
     folder = open_store(str(quick / "prepared"), create=True, environ=os.environ)
     wait_in(folder, label="before", processes=([91],), per_decision=1)
     Kept(Path(folder.path)).take_in()
     wait_in(folder, label="plain", processes=([1, 2, 3],), ended=False)
     wait_in(folder, label="decided", processes=([11, 12, 13], [14]), per_decision=2)
     wait_in(folder, label="forked", processes=([21], [22]))
+    shutil.copytree(quick / "anchors", quick / "anchors.prepared")
     return Path(folder.path)
 
 
 def copy_of(prepared: Path) -> Path:
-    """The same store, to be tormented."""
-    target = prepared.with_name("store")
-    shutil.rmtree(target, ignore_errors=True)
-    return Path(shutil.copytree(prepared, target))
+    """The same store, to be tormented, with what is kept of it elsewhere."""
+    for source, name in ((prepared, "store"), (prepared.with_name("anchors.prepared"), "anchors")):
+        target = prepared.with_name(name)
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(source, target)
+    return prepared.with_name("store")
 
 
 def finished(store: Path) -> None:

@@ -25,7 +25,10 @@ def open_(store: str | None) -> Store:
     """Open the store that was named or is found from here, and take in what runs have left in its spool."""
     opened = Store(store)
     try:
-        for one in opened.take_in():
+        taken = opened.take_in()
+        for word in opened.warnings:
+            tell(word)
+        for one in taken:
             tell(f"took in {one} from the spool")
         for word in opened.left:
             tell(word)

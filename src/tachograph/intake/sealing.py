@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from tachograph.errors import DamagedStore, FormatError, NotFound, Refused
 from tachograph.formats import capture_v1
 from tachograph.intake import early, signed, waiting
-from tachograph.intake.anchor import Anchor
+from tachograph.intake.anchor import Anchor, OlderThanAnchor
 from tachograph.intake.document.assembling import assemble
 from tachograph.intake.document.observed import Observed
 from tachograph.intake.gather import NOTHING_KEPT, gather
@@ -78,7 +78,8 @@ class Sealer:
     ) -> None:
         """Take the lock and open the store to be written. `batch`: so many decisions of a run are sealed at once.
 
-        Raises StoreLocked if another process seals for longer than `wait_s`, DamagedStore, KeyMissing, OSError.
+        Raises StoreLocked if another process seals for longer than `wait_s`, OlderThanAnchor, DamagedStore, KeyMissing,
+        OSError.
         """
         self.left: list[str] = []
         self._fresh: dict[str, dict[str, int]] = {}  # prompts and schemas of the batch under way
@@ -92,9 +93,8 @@ class Sealer:
             self._journal = Journal(folder.journal, write=True, disk=disk)
             self._catalogue = Catalogue(folder.path, write=True)
             self._catalogue.catch_up(self._journal)
-            self._vouching = Vouching(
-                folder, self._keyring, self._journal, anchor=Anchor(environ, disk=disk), disk=disk
-            )  # fmt: skip
+            self._anchor = Anchor(environ, disk=disk)
+            self._vouching = Vouching(folder, self._keyring, self._journal, anchor=self._anchor, disk=disk)
             self._content = ContentStore(folder.segments, self._keys, vouched=self._catalogue.vouched, disk=disk)
             self.repaired = [*self._journal.repaired, *self._catalogue.repaired]
         except BaseException:
@@ -112,6 +112,11 @@ class Sealer:
         self._keys.close()
         self._lock.release()
 
+    @property
+    def anchor_fault(self) -> str | None:
+        """Why the last checkpoint was not kept in the anchor folder; None where it was."""
+        return self._anchor.fault
+
     def rebuild(self) -> int:
         """Make the catalogue anew from the journal; return how many records it took in. Raises DamagedStore."""
         return self._catalogue.rebuild(self._journal)
@@ -120,12 +125,15 @@ class Sealer:
         """Seal every run whose processes have ended, and what decisions of the others have; return their ids.
 
         A run whose frames make no sense stays in the spool, is named in `left`, and keeps no other run waiting. Raises
-        OSError where a write or fsync failed: what was not sealed is still in the spool.
+        OSError where a write or fsync failed: what was not sealed is still in the spool. OlderThanAnchor, DamagedStore
+        where a log would be begun a second time.
         """
         sealed: list[str] = []
         for run in waiting.runs(self._folder.spool):
             try:
                 sealed += self._take_early(run) if run.is_live else self._take_in(run)
+            except OlderThanAnchor:
+                raise
             except (FormatError, Refused, LookupError, TypeError, ValueError, AttributeError) as fault:
                 self._content.discard()
                 self.left.append(f"{run.run_id} stays in the spool: {type(fault).__name__}: {fault}")

@@ -5,6 +5,7 @@ payload before; the payload is signed; once the journal has it, its leaf goes to
 all leaves is signed and published. Leaf n is the record with sequence n. Invariants:
 
 - the journal is the source: on opening, leaves and checkpoint that a crash kept from being written are made from it;
+- nothing is sealed behind a log that does not continue what the anchor keeps of it, nor with another key than before;
 - keys are drawn when something is first sealed, and the first leaves say which they are;
 - a private key never leaves this module's objects.
 """
@@ -12,6 +13,7 @@ all leaves is signed and published. Leaf n is the record with sequence n. Invari
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -22,7 +24,7 @@ from tachograph.canonical import canonical, digest
 from tachograph.errors import DamagedStore
 from tachograph.formats import capture_v1
 from tachograph.intake import signed
-from tachograph.intake.anchor import Anchor
+from tachograph.intake.anchor import Anchor, OlderThanAnchor
 from tachograph.intake.skeleton import rfc3339
 from tachograph.model.identity import mint
 from tachograph.signing import dsse, note
@@ -42,6 +44,7 @@ POLICY: dict[str, Any] = {"level": "full", "retentionDays": 365, "sampled": 0.01
 """What holds without a policy file (DESIGN section 4, levels)."""
 
 ORIGIN_FILE = "origin"
+_ORIGIN = re.compile(r"tachograph/[0-9a-f]{32}/(.+)/[0-9]+", re.DOTALL)
 EMPTY_LOG = (0, "sha256:" + EMPTY.hex())
 """Size and root of a log without leaves (RFC 6962, section 2.1)."""
 
@@ -73,7 +76,10 @@ class Vouching:
     """Numbers, signs and logs what one store seals. Only the sealer, under its lock, has one that writes."""
 
     def __init__(self, folder: StoreFolder, keyring: Keyring, journal: Journal, *, anchor: Anchor, disk: Disk) -> None:
-        """Open the logs that there are and add what the journal has more. Raises DamagedStore, KeyMissing, OSError."""
+        """Open the logs that there are and add what the journal has more.
+
+        Raises OlderThanAnchor where the anchor keeps more of a log than there is, DamagedStore, KeyMissing, OSError.
+        """
         self._folder, self._keyring, self._journal, self._disk = folder, keyring, journal, disk
         self._anchor = anchor
         self._chains: dict[str, _Chain] = {}
@@ -102,6 +108,7 @@ class Vouching:
             assert sequence is not None
             if not chain.next:
                 chain.next, chain.previous = sequence + 1, "sha256:" + record.entry.payload_digest.hex()
+                self._refuse_other_key(record)
             if sequence < chain.log.size:
                 open_.discard(tenant)
             else:
@@ -114,7 +121,24 @@ class Vouching:
                     f"{chain.next}: the journal was cut or set back; restore it from a backup"
                 )
             self._add(chain, [record.entry for record in reversed(records)])
+            self._refuse_older(self._anchor.contradicted(chain.origin, chain.log.size, chain.log.root))
             self._publish(chain)
+
+    def _refuse_older(self, why: str | None) -> None:
+        if why is not None:
+            raise OlderThanAnchor(
+                f"{self._folder.path}: journal older than the anchor: {why}; the store is only read from, and what "
+                "waits in its spool stays there: restore its newest copy"
+            )
+
+    def _refuse_other_key(self, newest: Record) -> None:
+        """Refuse to go on with a key that did not sign the newest record: nobody could tell it from a forged one."""
+        said = signed.skeleton_of(newest.entry)["sealing"]["signer"]["publicKeyRef"]
+        if said != self._key().public.reference():
+            raise DamagedStore(
+                f"{self._keyring.path(SIGNER)} is not the key that signed record {newest.sequence}, {said}; "
+                "restore it from a backup"
+            )
 
     # -- sealing
 
@@ -122,9 +146,8 @@ class Vouching:
         """Return the records of a batch, numbered, chained and signed, those that begin a tenant's log before them."""
         entries: list[Entry] = []
         for one in batch:
-            chain = self._chains.get(one.tenant)
-            if chain is None:
-                chain = self._begin(one.tenant)
+            chain = self._chains.get(one.tenant) or self._begin(one.tenant)
+            if not chain.next:  # a log without leaves: new, or left by a crash before its first batch was sealed
                 entries += [self._signed(chain, first) for first in self._first(chain)]
             entries.append(self._signed(chain, one))
         return entries
@@ -189,16 +212,36 @@ class Vouching:
     def _publish(self, chain: _Chain) -> None:
         size = chain.log.size
         published = chain.log.checkpoint()
-        if not size or (published is not None and note.Checkpoint.parse(published).size == size):
+        if published is not None:
+            self._refuse_unsigned(chain, published)
+            if note.Checkpoint.parse(published).size == size:
+                self._keep(
+                    chain, published
+                )  # a crash, or a folder that could not be written, may have kept it from there
+                return
+        if not size:
             return
         said = note.Checkpoint(origin=chain.origin, size=size, root=chain.log.root())
         text = note.sign(said.body(), [note.Signer(chain.origin, self._log_key())])
         chain.log.publish(text)
-        self._anchor.keep(chain.origin, text)
+        self._keep(chain, text)
+
+    def _keep(self, chain: _Chain, checkpoint: bytes) -> None:
+        if self._anchor.kept(chain.origin) != checkpoint:
+            self._anchor.keep(self._folder.store_id, chain.origin, checkpoint, chain.log.root)
+
+    def _refuse_unsigned(self, chain: _Chain, published: bytes) -> None:
+        ours = note.Verifier(chain.origin, self._log_key().public)
+        if note.Note.parse(published).verified_by(ours) is None:
+            raise DamagedStore(
+                f"{chain.log.folder}/checkpoint is not signed by {self._keyring.path(LOG)}: one of the two was "
+                "changed; restore it from a backup"
+            )
 
     # -- a tenant's first record
 
     def _begin(self, tenant: str) -> _Chain:
+        self._refuse_second_log(tenant)
         self._keyring.draw(SIGNER, LOG)
         origin = f"tachograph/{os.urandom(16).hex()}/{tenant}/0"
         folder = log_folder(self._folder, tenant)
@@ -206,6 +249,18 @@ class Vouching:
         self._disk.create(os.path.join(folder, ORIGIN_FILE), origin.encode() + b"\n")
         chain = self._chains[tenant] = _Chain(tenant, origin, self._log(tenant))
         return chain
+
+    def _refuse_second_log(self, tenant: str) -> None:
+        """Refuse to begin a log where there was one: that would be the way to lose what it said."""
+        for record in self._journal.records():
+            if record.entry.signature and signed.skeleton_of(record.entry)["sealing"]["tenantId"] == tenant:
+                raise DamagedStore(
+                    f"{log_folder(self._folder, tenant)}/{ORIGIN_FILE} is gone, and record {record.sequence} is of its "
+                    "log; restore the folder from a backup"
+                )
+        for origin in self._anchor.origins(self._folder.store_id):
+            if _tenant_of(origin) == tenant:
+                self._refuse_older(f"{self._anchor.path(origin)} is a checkpoint of {origin}, and that log is gone")
 
     def _first(self, chain: _Chain) -> list[Unsigned]:
         log_key = self._log_key().public
@@ -268,15 +323,48 @@ def origins(folder: StoreFolder) -> dict[str, str]:
     for place in [folder.log, *sorted(others)]:
         path = os.path.join(place, ORIGIN_FILE)
         try:
-            with open(path, encoding="utf-8") as file:
-                origin = file.read().strip()
+            with open(path, encoding="utf-8", errors="replace") as file:
+                text = file.read()
         except FileNotFoundError:
             continue
-        parts = origin.split("/")
-        if len(parts) < 4 or parts[0] != "tachograph":
-            raise DamagedStore(f"{path} names no origin of a log; restore it from a backup")
-        found["/".join(parts[2:-1])] = origin
+        tenant = _tenant_of(text[:-1])
+        if not text.endswith("\n") or tenant is None or log_folder(folder, tenant) != place:
+            raise DamagedStore(f"{path} names no origin of this log; restore it from a backup")
+        found[tenant] = text[:-1]
     return found
+
+
+def older_than_anchor(folder: StoreFolder, environ: Mapping[str, str]) -> str | None:
+    """Say which log's published checkpoint is smaller than the one that was anchored, or gone; None where none is.
+
+    Two small files a log, so that every command can ask. Whether the log only lost what can be made again, the sealer
+    finds out; what is damaged, whoever reads it.
+    """
+    anchor = Anchor(environ)
+    try:
+        here = origins(folder)
+        for origin in {*here.values(), *anchor.origins(folder.store_id)}:
+            kept = anchor.kept(origin)
+            if kept is None:
+                continue
+            tenant = _tenant_of(origin)
+            said = TileLog.published(log_folder(folder, tenant)) if tenant and here.get(tenant) == origin else None
+            size = note.Checkpoint.parse(said).size if said is not None else 0
+            anchored = note.Checkpoint.parse(kept).size
+            if size < anchored:
+                return (
+                    f"{folder.path}: journal older than the anchor: {anchor.path(origin)} is a checkpoint over "
+                    f"{anchored} leaves, the store's own over {size}"
+                )
+    except (DamagedStore, OSError):
+        pass
+    return None
+
+
+def _tenant_of(origin: str) -> str | None:
+    """Return whose log an origin names, or None where it is none (evidence.md, "Log")."""
+    read = _ORIGIN.fullmatch(origin)
+    return read[1] if read else None
 
 
 def boot_id() -> str:

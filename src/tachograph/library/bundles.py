@@ -20,7 +20,8 @@ from tachograph.formats.bundle.reading import Bundle, read_bundle
 from tachograph.formats.bundle.refused import BundleRefused
 from tachograph.formats.capture_check import examine
 from tachograph.intake import signed
-from tachograph.library.verifying import coverage_of, failed, not_checked, ok, pins
+from tachograph.library.tenantlog import failed, not_checked, ok
+from tachograph.library.verifying import coverage_of, pins
 from tachograph.signing import dsse, merkle, note
 from tachograph.signing.keys import KeyRefused, PublicKey, from_reference
 

@@ -12,10 +12,12 @@ from typing import Any, Literal
 from tachograph.errors import DamagedStore, KeyMissing, NotFound, Refused, StoreLocked, TachographError, UsageError
 from tachograph.formats.answers import DecisionRow, DiffAnswer, DoctorAnswer, ReplayAnswer, ShowAnswer, VerifyAnswer
 from tachograph.intake import early
+from tachograph.intake.anchor import OlderThanAnchor
 from tachograph.intake.masking import Credentials
 from tachograph.intake.reading import Captured
 from tachograph.intake.sealing import Sealer
 from tachograph.intake.skeleton import rfc3339
+from tachograph.intake.vouching import older_than_anchor
 from tachograph.intake.waiting import runs
 from tachograph.library import diagnosing, differing, documenting, exporting, showing, verifying
 from tachograph.library.detailing import detail
@@ -52,6 +54,7 @@ class Store:
         self._folder = open_store(find_store(os.getcwd(), explicit, environ=self._environ), environ=self._environ)
         self._keyring = self._folder.keyring(self._environ)
         self.left: list[str] = []  # what the last `take_in` could not seal, in words
+        self.warnings: list[str] = []  # what it found of the anchor: that it keeps more than there is, or nothing
 
     @property
     def path(self) -> Path:
@@ -63,15 +66,22 @@ class Store:
 
         Returns the ids of the decisions sealed now.
 
-        A store that cannot be written, or whose sealer is at work, is left as it is. Raises DamagedStore, OSError.
+        A store that cannot be written, or whose sealer is at work, is left as it is; so is one of which the anchor
+        keeps more than there is, and `warnings` says so. Raises DamagedStore, OSError.
         """
-        if not self._folder.writable or not runs(self._folder.spool):
+        older = older_than_anchor(self._folder, self._environ)
+        self.warnings = [older] if older is not None else []
+        if not self._folder.writable or not (runs(self._folder.spool) or self.warnings):
             return []
         try:
             with Sealer(self._folder, environ=self._environ) as sealer:
                 taken = sealer.take_in()
                 self.left = sealer.left
+                self.warnings = [sealer.anchor_fault] if sealer.anchor_fault is not None else []
                 return taken
+        except OlderThanAnchor as fault:
+            self.warnings = [str(fault)]
+            return []
         except StoreLocked:
             return []
 
@@ -190,7 +200,7 @@ class Store:
         with _Opened(self._folder, self._keyring) as opened:
             verifier = opened.verifier(self._folder, self._environ, trust)
             if not decisions:
-                return verifying.answer_of(verifier, verifier.records)
+                return verifying.whole_store(verifier)
             return verifying.answer_of(verifier, [opened.record(opened.find(one)) for one in decisions])
 
     def export(self, *decisions: str, scope: str) -> Exported:

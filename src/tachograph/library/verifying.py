@@ -8,9 +8,10 @@ checkpoint kept elsewhere, and `anchor` says up to where one was there.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from tachograph.errors import DamagedStore, FormatError, TachographError, UsageError
 from tachograph.formats.answers.verify import CheckItem, Checks, ContentItem, VerifiedItem, VerifyAnswer
@@ -18,48 +19,27 @@ from tachograph.intake import signed
 from tachograph.intake.anchor import Anchor
 from tachograph.intake.rebuilding import Rebuilt, rebuild
 from tachograph.intake.vouching import log_folder, origins
-from tachograph.signing import dsse, merkle, note
-from tachograph.signing.keys import KeyRefused, PublicKey, from_reference
+from tachograph.library.tenantlog import Said, TenantLog, failed, leaf_of, not_checked, ok
+from tachograph.signing import dsse, merkle
+from tachograph.signing.keys import KeyRefused, PublicKey, SigningKey, from_reference
 from tachograph.signing.log import TileLog
 from tachograph.store.disk import DISK
-from tachograph.store.entry import CAPTURE, STATEMENT, Entry
+from tachograph.store.domains import Domain
+from tachograph.store.entry import ADDENDUM, CAPTURE, RUN, STATEMENT, Entry
 from tachograph.store.journal import Journal, Record
+from tachograph.store.keyring import INTAKE, LOG, SIGNER, TAG, Keyring
 from tachograph.store.keytable import SECRET, KeyTable
 from tachograph.store.location import StoreFolder
 from tachograph.store.segments import ContentStore
 
+_STRANGE = (LookupError, ValueError, TypeError, AttributeError, RecursionError)
+"""What reading a payload that no sealer wrote can come to, whoever wrote it."""
+_NAMED = {
+    CAPTURE: ("replay/v1", "decisionId"), RUN: ("replay/v1", "runId"), ADDENDUM: ("replay/v1", "runId"),
+    STATEMENT: ("statement/v1", "statementId"),
+}  # fmt: skip
 UNSIGNED = "sealed before this store signed"
 REQUIRABLE = ("identity", "time", "anchor")
-
-
-def ok(reason: str | None = None) -> CheckItem:
-    """The check found what it looked for."""
-    return CheckItem(state="ok", reason=reason)
-
-
-def failed(reason: str, at: str | None = None) -> CheckItem:
-    """The check found something else."""
-    return CheckItem(state="failed", reason=reason, at=at)
-
-
-def not_checked(reason: str) -> CheckItem:
-    """The check says nothing for or against."""
-    return CheckItem(state="not_checked", reason=reason)
-
-
-@dataclass
-class _Tenant:
-    """One tenant's log as it was read: its records in order, its keys, its checkpoint and the anchored one."""
-
-    origin: str
-    log: TileLog
-    records: list[Record] = field(default_factory=list)
-    signers: dict[str, int] = field(default_factory=dict)
-    log_keys: list[PublicKey] = field(default_factory=list)
-    published: note.Checkpoint | None = None
-    consistency: CheckItem = field(default_factory=lambda: not_checked("no checkpoint"))
-    anchor: CheckItem = field(default_factory=lambda: not_checked("anchor: none"))
-    anchored: int = 0
 
 
 class StoreVerifier:
@@ -73,117 +53,90 @@ class StoreVerifier:
         self._keys, self._content = keys, content
         self._trusted = pins(trust)
         self.faults: list[str] = []
-        self._tenants: dict[str, _Tenant] = {}
-        anchor = Anchor(environ)
+        self._tenants: dict[str, TenantLog] = {}
+        anchor, keyring = Anchor(environ), folder.keyring(environ)
         for tenant, origin in origins(folder).items():
-            log = TileLog(log_folder(folder, tenant), disk=DISK)
-            self._tenants[tenant] = _Tenant(origin, log)
+            self._tenants[tenant] = TenantLog(origin, TileLog(log_folder(folder, tenant), disk=DISK))
         self.records: list[Record] = []
         try:
             for record in journal.records():
-                self._take(record)
+                self._take(record, keyring)
         except DamagedStore as fault:
             self.faults.append(str(fault))
         for one in self._tenants.values():
-            self._look_at_log(one, anchor)
+            one.look(anchor)
+            self.faults += one.faults
+        self._look_for_other_logs(folder, anchor)
+        self._look_at_keys(folder, keyring)
 
-    def _take(self, record: Record) -> None:
+    def _take(self, record: Record, keyring: Keyring) -> None:
         self.records.append(record)
         if not record.entry.signature:
             return
-        said = signed.skeleton_of(record.entry)
-        tenant = self._tenants.get(said["sealing"]["tenantId"])
+        try:
+            said = Said.of(record.entry)
+        except FormatError as fault:
+            self.faults.append(f"record {record.sequence} ({record.entry.decision}): {fault}")
+            return
+        tenant = self._tenants.get(said.tenant)
         if tenant is None:
-            self.faults.append(
-                f"record {record.sequence} is of a tenant whose log is gone: {said['sealing']['origin']}"
-            )
+            self.faults.append(f"record {record.sequence} is of a tenant whose log is gone: {said.sealing['origin']}")
             return
-        if record.entry.leaf != len(tenant.records):
+        tenant.take(record)
+        if record.entry.kind == STATEMENT and said.payload.get("type") == "key":
+            assert record.entry.leaf is not None
+            tenant.take_key(said.payload.get("body"), record.entry.leaf)
+        if record.entry.kind == STATEMENT and record.entry.domain != Domain.shared(said.tenant).id(keyring.tag):
             self.faults.append(
-                f"record {record.sequence} has number {record.entry.leaf} of {tenant.origin}, and "
-                f"{len(tenant.records)} would follow: a record is missing or stands twice"
+                f"record {record.sequence} lies in another domain than {keyring.path(TAG)} gives: one was changed"
             )
-        tenant.records.append(record)
-        if record.entry.kind == STATEMENT and said.get("type") == "key":
-            self._take_key(tenant, said["body"], len(tenant.records) - 1)
 
-    def _take_key(self, tenant: _Tenant, body: Mapping[str, Any], number: int) -> None:
+    # -- what belongs to no one record
+
+    def _look_for_other_logs(self, folder: StoreFolder, anchor: Anchor) -> None:
+        here = {one.origin for one in self._tenants.values()}
+        for origin in anchor.origins(folder.store_id):
+            if origin not in here:
+                why = (
+                    f"{anchor.known_logs(folder.store_id)}: this store had the log {origin}, which is gone or exchanged"
+                )
+                self.faults.append(why)
+                for one in self._tenants.values():
+                    one.anchor = failed(why)
+
+    def _look_at_keys(self, folder: StoreFolder, keyring: Keyring) -> None:
+        """Compare this machine's key files with what the logs and the store say; what is not here is not compared."""
+        for one in self._tenants.values():
+            if not one.records:
+                continue
+            registered = {SIGNER: set(one.signers), LOG: {key.reference() for key in one.log_keys}}
+            for name, known in registered.items():
+                if os.path.exists(keyring.path(name)):
+                    self._compare_key(keyring, name, known, f"no leaf of {one.origin} registers it")
+        if os.path.exists(keyring.path(INTAKE)):
+            self._compare_key(
+                keyring, INTAKE, {folder.intake_public_key.hex()}, f"{folder.path}/store.json names another public key"
+            )
+
+    def _compare_key(self, keyring: Keyring, name: str, known: Container[str], otherwise: str) -> None:
         try:
-            key = from_reference(str(body["publicKeyRef"]))
-        except (KeyRefused, KeyError) as fault:
-            self.faults.append(f"leaf {number} registers a key that is refused: {fault}")
-            return
-        if body.get("role") == "log":
-            tenant.log_keys.append(key)
-        else:
-            tenant.signers.setdefault(key.reference(), number)
-
-    # -- the log as a whole
-
-    def _look_at_log(self, tenant: _Tenant, anchor: Anchor) -> None:
-        log = tenant.log
-        try:
-            self._compare_leaves(tenant)
-            self.faults += log.check()
-            tenant.consistency = self._published(tenant)
-        except DamagedStore as fault:
+            if name == INTAKE:
+                public = X25519PrivateKey.from_private_bytes(keyring.intake).public_key().public_bytes_raw().hex()
+            else:
+                key = keyring.signer if name == SIGNER else keyring.log
+                public = SigningKey.from_bytes(key).public.reference()
+        except TachographError as fault:
             self.faults.append(str(fault))
-            tenant.consistency = failed(str(fault))
-        if tenant.consistency.state == "failed" and tenant.consistency.reason is not None:
-            self.faults.append(tenant.consistency.reason)
-        tenant.anchor = self._against_anchor(tenant, anchor.kept(tenant.origin))
-        if tenant.anchor.state == "failed" and tenant.anchor.reason is not None:
-            self.faults.append(tenant.anchor.reason)
+            return
+        if public not in known:
+            self.faults.append(f"{keyring.path(name)}: {otherwise}; restore it from a backup")
 
-    def _compare_leaves(self, tenant: _Tenant) -> None:
-        if tenant.log.size != len(tenant.records):
-            self.faults.append(
-                f"{tenant.log.folder}: the log has {tenant.log.size} leaves, the journal {len(tenant.records)} records"
-            )
-        for number, (record, kept) in enumerate(zip(tenant.records, tenant.log.leaves(), strict=False)):
-            if merkle.leaf_hash(_leaf(record.entry)) != kept:
-                self.faults.append(f"{tenant.log.folder}: leaf {number} is not that of {record.entry.decision}")
-
-    def _published(self, tenant: _Tenant) -> CheckItem:
-        data = tenant.log.checkpoint()
-        if data is None:
-            return failed(f"{tenant.log.folder}: there is no checkpoint")
+    def look_at_key_table(self) -> None:
+        """Read the whole key table, as no single record does."""
         try:
-            said = note.Checkpoint.parse(data)
-        except FormatError as fault:
-            return failed(f"{tenant.log.folder}/checkpoint: {fault}")
-        wrong = self._fault_of(tenant, data, said)
-        if wrong is not None:
-            return failed(f"{tenant.log.folder}/checkpoint: {wrong}")
-        if said.size > tenant.log.size or tenant.log.root(said.size) != said.root:
-            return failed(f"{tenant.log.folder}/checkpoint: its root at size {said.size} is not that of the leaves")
-        tenant.published = said
-        return ok(f"size {said.size}")
-
-    def _fault_of(self, tenant: _Tenant, data: bytes, said: note.Checkpoint) -> str | None:
-        if said.origin != tenant.origin:
-            return f"it is of another log, {said.origin}"
-        read = note.Note.parse(data)
-        if all(read.verified_by(note.Verifier(tenant.origin, key)) is None for key in tenant.log_keys):
-            return "none of the log's keys signed it"
-        return None
-
-    def _against_anchor(self, tenant: _Tenant, kept: bytes | None) -> CheckItem:
-        if kept is None:
-            return not_checked("anchor: none")
-        try:
-            said = note.Checkpoint.parse(kept)
-        except FormatError as fault:
-            return failed(f"the anchored checkpoint does not parse: {fault}")
-        wrong = self._fault_of(tenant, kept, said)
-        if wrong is not None:
-            return failed(f"the anchored checkpoint: {wrong}")
-        if said.size > tenant.log.size:
-            return failed(f"a checkpoint over {said.size} leaves was anchored, and the log has {tenant.log.size}: cut")
-        if tenant.log.root(said.size) != said.root:
-            return failed(f"the log was rewritten: its root at size {said.size} is not the anchored one")
-        tenant.anchored = said.size
-        return ok(f"anchor: local, size {said.size}")
+            self._keys.check()
+        except TachographError as fault:
+            self.faults.append(str(fault))
 
     # -- one record
 
@@ -197,34 +150,47 @@ class StoreVerifier:
                 anchor=none, content=ContentItem(state="not_checked", reason=UNSIGNED, items={}), sequence=none,
                 coverage=none,
             )  # fmt: skip
-        said = signed.skeleton_of(entry)
-        tenant = self._tenants[said["sealing"]["tenantId"]]
-        rebuilt, content = self._rebuilt(tenant, entry)
+        try:
+            said = Said.of(entry)
+            return self._checks(self._tenants[said.tenant], entry, said)
+        except (FormatError, *_STRANGE) as fault:
+            none = not_checked("its payload does not say what is to be checked")
+            why = f"no payload that a sealer of a log here wrote: {type(fault).__name__}: {fault}"
+            return Checks(
+                identity=none, format=failed(why, entry.decision), signature=none, key=none, time=none, inclusion=none,
+                consistency=none, anchor=none, sequence=none, coverage=none,
+                content=ContentItem(state="not_checked", reason=none.reason, items={}),
+            )  # fmt: skip
+
+    def _checks(self, tenant: TenantLog, entry: Entry, said: Said) -> Checks:
+        rebuilt, content = self._rebuilt(entry)
         signature, key, identity = self._vouched(tenant, entry, said, rebuilt)
         return Checks(
             identity=identity,
-            format=_format(entry, said),
+            format=_format(entry, said.payload),
             signature=signature,
             key=key,
-            time=not_checked(f"clock: local; sealed at {said['sealing']['sealedAt']} by it, "
-                             f"after leaf {said['sealing']['after']['treeSize']}"),
+            time=not_checked(f"clock: local; sealed at {said.sealing['sealedAt']} by it, "
+                             f"after leaf {said.sealing['after']['treeSize']}"),
             inclusion=self._inclusion(tenant, entry),
             consistency=tenant.consistency,
             anchor=_anchor(tenant, entry),
             content=content,
-            sequence=self._sequence(tenant, entry, rebuilt),
-            coverage=coverage_of(said),
+            sequence=_sequence(tenant, entry, said, rebuilt),
+            coverage=coverage_of(said.payload),
         )  # fmt: skip
 
-    def _rebuilt(self, tenant: _Tenant, entry: Entry) -> tuple[Rebuilt | None, ContentItem]:
+    def _rebuilt(self, entry: Entry) -> tuple[Rebuilt | None, ContentItem]:
         try:
             rebuilt = self.rebuilt(entry)
-        except (TachographError, LookupError, ValueError) as fault:
-            return None, ContentItem(state="failed", reason=f"it cannot be read: {fault}", items={})
-        states = signed.skeleton_of(entry).get("evidenceStates", {})
-        items: dict[str, Any] = {
-            pointer: "not_captured" for pointer, state in states.items() if state["state"] in ("absent", "unavailable")
-        }
+            states = signed.skeleton_of(entry).get("evidenceStates", {})
+            items: dict[str, Any] = {
+                pointer: "not_captured"
+                for pointer, state in states.items()
+                if state["state"] in ("absent", "unavailable")
+            }
+        except (TachographError, *_STRANGE) as fault:
+            return None, ContentItem(state="failed", reason=f"it cannot be read: {fault}", at=entry.decision, items={})
         items.update(dict.fromkeys(rebuilt.items, "intact" if rebuilt.whole else "mismatch"))
         if not rebuilt.whole:
             why = "what is kept does not give the payload that was signed"
@@ -233,12 +199,16 @@ class StoreVerifier:
 
     def rebuilt(self, entry: Entry, *, keep_bytes: bool = False) -> Rebuilt:
         """Put a record together. Raises DamagedStore, KeyMissing (its keys were destroyed), FormatError."""
-        said = signed.skeleton_of(entry)
-        tenant = self._tenants[said["sealing"]["tenantId"]]
+        tenant = self._tenants.get(Said.of(entry).tenant)
+        if tenant is None:
+            raise DamagedStore(f"{entry.decision} is of a log that is not here")
         assert entry.leaf is not None
         previous = signed.ZEROS
         if entry.leaf:
-            previous = "sha256:" + tenant.records[entry.leaf - 1].entry.payload_digest.hex()
+            before = tenant.records.get(entry.leaf - 1)
+            if before is None:
+                raise DamagedStore(f"record {entry.leaf - 1} of {tenant.origin}, which it names, is missing")
+            previous = "sha256:" + before.entry.payload_digest.hex()
         logs = [self._content.read(place) for place in entry.places]
         secret = self._keys.get(SECRET, entry.decision.encode()) if entry.kind != STATEMENT else bytes(32)
         return rebuild(
@@ -262,9 +232,9 @@ class StoreVerifier:
         return tenant.log.prove(record.entry.leaf, tenant.published.size)
 
     def _vouched(
-        self, tenant: _Tenant, entry: Entry, said: Mapping[str, Any], rebuilt: Rebuilt | None
+        self, tenant: TenantLog, entry: Entry, said: Said, rebuilt: Rebuilt | None
     ) -> tuple[CheckItem, CheckItem, CheckItem]:
-        reference = str(said["sealing"]["signer"]["publicKeyRef"])
+        reference = said.reference
         try:
             key = from_reference(reference)
         except KeyRefused as fault:
@@ -281,7 +251,7 @@ class StoreVerifier:
             registered = failed(f"no leaf of the log registers {reference}")
         elif entry.leaf is not None and entry.leaf < since:
             registered = failed(f"{reference} was registered at leaf {since}, after this one")
-        elif said["sealing"]["signer"]["keyDigest"] != key.key_digest():
+        elif said.signer.get("keyDigest") != key.key_digest():
             registered = failed("the key's digest is not the one that the payload states", "/sealing/signer/keyDigest")
         else:
             registered = ok(f"registered at leaf {since}")
@@ -290,7 +260,7 @@ class StoreVerifier:
             identity = ok(key.did_key()) if signature.state == "ok" else not_checked("the signature was not checked")
         return signature, registered, identity
 
-    def _inclusion(self, tenant: _Tenant, entry: Entry) -> CheckItem:
+    def _inclusion(self, tenant: TenantLog, entry: Entry) -> CheckItem:
         said = tenant.published
         assert entry.leaf is not None
         if said is None or entry.leaf >= said.size:
@@ -299,31 +269,40 @@ class StoreVerifier:
             proof = tenant.log.prove(entry.leaf, said.size)
         except DamagedStore as fault:
             return failed(str(fault))
-        if merkle.verify_inclusion(merkle.leaf_hash(_leaf(entry)), entry.leaf, said.size, proof, said.root):
+        if merkle.verify_inclusion(merkle.leaf_hash(leaf_of(entry)), entry.leaf, said.size, proof, said.root):
             return ok(f"leaf {entry.leaf} of {said.size}")
         return failed(f"it is not leaf {entry.leaf} under the checkpoint of size {said.size}")
 
-    def _sequence(self, tenant: _Tenant, entry: Entry, rebuilt: Rebuilt | None) -> CheckItem:
-        assert entry.leaf is not None
-        number = signed.skeleton_of(entry)["sealing"]["sequence"]
-        if number != entry.leaf or entry.leaf >= len(tenant.records) or tenant.records[entry.leaf].entry != entry:
-            return failed(f"its number is {number} and it stands at {entry.leaf}", "/sealing/sequence")
-        if rebuilt is None or not rebuilt.whole:
-            return not_checked("the payload, which names the one before, cannot be put together")
-        return ok(f"{number} of {tenant.origin}")
 
-
-def _leaf(entry: Entry) -> bytes:
-    return signed.leaf(entry, signed.type_of(entry))
+def _sequence(tenant: TenantLog, entry: Entry, said: Said, rebuilt: Rebuilt | None) -> CheckItem:
+    number, leaf = said.sealing["sequence"], entry.leaf
+    assert leaf is not None
+    if said.sealing["origin"] != tenant.origin:
+        return failed(f"its log is {said.sealing['origin']}, and it stands in {tenant.origin}", "/sealing/origin")
+    if number != leaf or leaf in tenant.doubled or leaf not in tenant.records or tenant.records[leaf].entry != entry:
+        return failed(f"its number is {number} and it stands at {leaf}", "/sealing/sequence")
+    if rebuilt is None or not rebuilt.whole:
+        return not_checked("the payload, which names the one before, cannot be put together")
+    return ok(f"{number} of {tenant.origin}")
 
 
 def _format(entry: Entry, said: Mapping[str, Any]) -> CheckItem:
-    if entry.kind == CAPTURE and (said.get("version") != "replay/v1" or said.get("decisionId") != entry.decision):
-        return failed("the payload is not that of this decision", "/decisionId")
+    """Whether the payload is this record's, and the list's facts beside it are the signed ones."""
+    version, name = _NAMED[entry.kind]
+    if said.get("version") != version or said.get(name) != entry.decision:
+        return failed("the payload is not that of this record", f"/{name}")
+    if entry.kind == CAPTURE:
+        listed = entry.summary
+        for member, beside in (
+            ("agentId", listed.agent), ("captureLevel", listed.level), ("runId", entry.run),
+            ("captureReason", "failed" if listed.failed else "window"),
+        ):  # fmt: skip
+            if said.get(member) != beside:
+                return failed(f"the list's facts beside the payload say {beside!r}", f"/{member}")
     return ok()
 
 
-def _anchor(tenant: _Tenant, entry: Entry) -> CheckItem:
+def _anchor(tenant: TenantLog, entry: Entry) -> CheckItem:
     if tenant.anchor.state == "ok" and entry.leaf is not None and entry.leaf >= tenant.anchored:
         return not_checked(f"it lies after the anchored checkpoint of size {tenant.anchored}")
     return tenant.anchor
@@ -358,6 +337,12 @@ def pins(trust: Iterable[str]) -> set[PublicKey]:
         except (KeyRefused, UnicodeDecodeError) as fault:
             raise UsageError(f"--trust {one}: {fault}") from None
     return found
+
+
+def whole_store(verifier: StoreVerifier) -> VerifyAnswer:
+    """Verify every record, and what no single one reads."""
+    verifier.look_at_key_table()
+    return answer_of(verifier, verifier.records)
 
 
 def answer_of(verifier: StoreVerifier, records: Iterable[Record]) -> VerifyAnswer:

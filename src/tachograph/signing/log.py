@@ -147,8 +147,13 @@ class TileLog:
 
     def checkpoint(self) -> bytes | None:
         """Return the published checkpoint, a signed note, or None."""
+        return self.published(self.folder)
+
+    @staticmethod
+    def published(folder: str) -> bytes | None:
+        """Return the checkpoint of the log in a folder, or None, without reading the log."""
         try:
-            with open(os.path.join(self.folder, CHECKPOINT), "rb") as file:
+            with open(os.path.join(folder, CHECKPOINT), "rb") as file:
                 return file.read()
         except FileNotFoundError:
             return None

@@ -90,7 +90,10 @@ def _take_in(store: StoreFolder) -> None:
     try:
         from tachograph import library  # here: after the program has ended, its import costs the agent nothing
 
-        taken = library.Store(store.path).take_in()
+        opened = library.Store(store.path)
+        taken = opened.take_in()
+        for word in opened.warnings:
+            _say(word, failed=True)
         for one in taken:
             _say(f"recorded {one}", failed=False)
     except Exception as fault:  # noqa: BLE001 - the program's edge: whatever fails here, its exit status stays its own
