@@ -125,7 +125,7 @@ def main(path, *trusted):
         must(listed == there and len(members) == len(names), "MANIFEST.json does not fit the members")
         read, *_, key = opened(members["EXPORT.dsse.json"], keys)
         must(read["body"]["manifest"] == manifest, "EXPORT.dsse.json signs another MANIFEST.json")
-        return f"(exported by {key})"
+        return f"(exported by {'known' if key in trusted else 'unknown'} key {key})"
     def record(id):
         read, payload, signature, key = opened(members[f"envelopes/{id}.dsse.json"], keys)
         must(id in map(read.get, ("decisionId", "statementId")), "it is another record")

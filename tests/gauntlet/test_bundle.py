@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from tachograph.canonical import canonical
+from tachograph.canonical import canonical, digest
 from tachograph.formats.bundle.published import VERIFY_TEXT
 from tachograph.formats.bundle.reading import read_bundle
 from tachograph.formats.bundle.refused import BundleRefused
 from tachograph.formats.bundle.writing import write_bundle
 from tachograph.library.bundles import verify_bundle
-from tachograph.signing import dsse
+from tachograph.signing import dsse, merkle, note
 from tachograph.signing.keys import SigningKey
 from tachograph.testing.scripted import ScriptedServer
 from tests.gauntlet.harness import World, record, tacho
@@ -102,7 +102,7 @@ def test_another_verifier_checks_it(given: Given, tmp_path: Path) -> None:
     assert done.returncode == 0, done
     assert f"{given.name}: content: ok" in done.stdout
     assert "log: signature: ok" in done.stdout
-    assert done.stdout.count(f"known key {signer}") == 3
+    assert done.stdout.count(f"known key {signer}") == 4
     assert "NOT CHECKED" not in done.stdout
 
 
@@ -200,6 +200,94 @@ def test_a_bundle_signed_anew_by_somebody_else_is_not_from_the_one_you_know(give
     assert capture.checks.identity.state == "not_checked"
     assert capture.checks.inclusion.state == "failed"
     assert answer.failed
+
+
+def strangers_bundle(given: Given, other: SigningKey, *, registers: bool = False) -> bytes:
+    """True captures in a log of a stranger's, of the same name, under an EXPORT that says content was withheld.
+
+    `registers`: it is the stranger who registers the signer's key, too.
+    """
+    members = {name: data for name, data in given.members.items() if name not in
+               ("MANIFEST.json", "EXPORT.dsse.json", "SHA256SUMS", "VERIFY.txt")}  # fmt: skip
+    sound = json.loads(dsse.read_envelope(members[f"envelopes/{given.name}.dsse.json"]).payload)["sealing"]
+    first = next(
+        name for name in members if name.startswith("envelopes/stm_")
+        and json.loads(dsse.read_envelope(members[name]).payload)["sealing"]["sequence"] == 0
+    )  # fmt: skip
+    members = {name: data for name, data in members.items() if "stm_" not in name or first[10:-10] in name}
+    signer = {"algorithm": "ed25519", "publicKeyRef": other.public.reference(), "keyDigest": other.public.key_digest()}
+    chain = {0: first[10:-10], sound["sequence"]: given.name}
+
+    def state(kind: str, body: dict[str, Any], number: int) -> str:
+        name = f"stm_01HZY3X5Q8R7W6V5T4S3R2Q1P{number}"
+        sealing = {**sound, "sequence": number, "signer": signer}
+        payload = canonical(
+            {"version": "statement/v1", "statementId": name, "type": kind, "body": body, "sealing": sealing}
+        )
+        said = dsse.pae("application/vnd.tachograph.statement.v1+json", payload)
+        members[f"signed/{name}.pae"], members[f"signed/{name}.sig"] = said, other.sign(said)
+        members[f"envelopes/{name}.dsse.json"] = dsse.envelope(
+            "application/vnd.tachograph.statement.v1+json", payload, [("", other.sign(said))]
+        )
+        chain[number] = name
+        return name
+
+    if registers:
+        members = {name: data for name, data in members.items() if "stm_" not in name}
+        state("key", {"role": "signer", **sound["signer"]}, 0)
+    state("key", {"role": "log", **signer}, 1)
+    state("key", {"role": "signer", **signer}, sound["sequence"] + 1)
+    leaves = []
+    for _, name in sorted(chain.items()):
+        read = dsse.read_envelope(members[f"envelopes/{name}.dsse.json"])
+        kind = json.loads(read.payload).get("type", "capture")
+        digests = {"payload": digest(read.payload), "signature": digest(read.signatures[0][1]), "type": kind}
+        leaves.append(merkle.leaf_hash(canonical(digests)))
+    assert sorted(chain) == list(range(len(chain)))
+    stated = note.Checkpoint(origin=sound["origin"], size=len(leaves), root=merkle.root_of(leaves))
+    members["log/checkpoint"] = note.sign(stated.body(), [note.Signer(sound["origin"], other)])
+
+    def node(level: int, index: int) -> bytes:
+        return merkle.root_of(leaves[index << level : index + 1 << level])
+
+    for number, name in chain.items():
+        path = merkle.inclusion_proof(number, len(leaves), node)
+        members[f"log/proofs/{name}.tlog-proof"] = note.Proof(number, tuple(path), members["log/checkpoint"]).data()
+    document = json.loads(members[f"captures/{given.name}.json"])
+    del document["executionTrace"]["finalOutputText"], document["executionTrace"]["finalOutputHash"]
+    del document["salts"]["/executionTrace/finalOutputText"]
+    members[f"captures/{given.name}.json"] = canonical(document)
+
+    def export(manifest: str) -> bytes:
+        left_out = [{"decisionId": given.name, "pointer": "/executionTrace/finalOutputText", "reason": "credential"}]
+        body = {"scope": "operator", "captures": [given.name], "manifest": manifest, "withheld": left_out}
+        name = state("export", body, 9)
+        made = members[f"envelopes/{name}.dsse.json"]
+        for member in [one for one in members if name in one]:
+            del members[member]
+        return made
+
+    return write_bundle(members, export=export)
+
+
+def test_true_captures_in_a_stranger_s_log_under_a_stranger_s_export_are_found(given: Given) -> None:
+    real = json.loads(given.members[f"captures/{given.name}.json"])["sealing"]["signer"]["publicKeyRef"]
+    answer = verify_bundle(strangers_bundle(given, SigningKey.from_bytes(b"o" * 32)), trust=[real.partition("#")[0]])
+    (capture,) = answer.captures
+    states = {name: check["state"] for name, check in capture.checks.model_dump().items()}
+    assert answer.faults == [], "all that the stranger signed is sound in itself"
+    assert states["identity"] == "ok", "the capture is that of whom you know"
+    assert states["inclusion"] == "failed"
+    assert capture.checks.inclusion.reason == "its signer does not register the key that signed the checkpoint"
+    assert states["format"] == "failed"
+    assert capture.checks.format.reason == "EXPORT.dsse.json is not signed by its signer"
+    assert states["content"] == "failed", "a stranger cannot say that something was withheld"
+    assert capture.checks.content.items["/executionTrace/finalOutputText"] == "missing"
+
+
+def test_a_key_that_somebody_else_registers_is_not_registered(given: Given) -> None:
+    answer = verify_bundle(strangers_bundle(given, SigningKey.from_bytes(b"o" * 32), registers=True))
+    assert answer.captures[0].checks.key.state == "failed"
 
 
 def test_a_changed_byte_of_the_file_is_refused_with_its_member(given: Given) -> None:

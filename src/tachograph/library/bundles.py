@@ -2,6 +2,9 @@
 
 Payloads are parsed only after their signature; content is believed item by item as its commitment opens. What is not
 there is `withheld` only if EXPORT says so, `not_captured` only if the signed states say so; else it is missing.
+
+Whoever packs a bundle can register keys of his own in a log of his own. So a capture's log, and what EXPORT says of it,
+count only where its own signer vouches for them: it registered the log's key, and it signed EXPORT.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ class BundleVerifier:
         self._trusted = pins(trust)
         self.faults: list[str] = []
         self._signers: dict[str, int] = {}
-        self._log_keys: list[PublicKey] = []
+        self._log_keys: list[tuple[PublicKey, str]] = []  # a log's key, and the reference of the key that registers it
+        self._exporter = ""
         self._checkpoint = self.bundle.read("log/checkpoint") if "log/checkpoint" in self.bundle else b""
         self._said: note.Checkpoint | None = None
         self._signed: dict[str, tuple[dict[str, Any], bytes, bytes]] = {}
@@ -77,9 +81,10 @@ class BundleVerifier:
     def _take_key(self, said: dict[str, Any]) -> None:
         try:
             key = from_reference(str(said["body"]["publicKeyRef"]))
+            by = str(said["sealing"]["signer"]["publicKeyRef"])
             if said["body"].get("role") == "log":
-                self._log_keys.append(key)
-            else:
+                self._log_keys.append((key, by))
+            elif by == key.reference():
                 self._signers.setdefault(key.reference(), int(said["sealing"]["sequence"]))
         except (KeyRefused, KeyError, TypeError, ValueError) as fault:
             self.faults.append(f"{said.get('statementId')}: {fault}")
@@ -93,13 +98,20 @@ class BundleVerifier:
     def _check_checkpoint(self) -> CheckItem:
         if self._said is None:
             return failed("there is no checkpoint", "log/checkpoint")
-        try:
-            read = note.Note.parse(self._checkpoint)
-        except FormatError as fault:
-            return failed(str(fault), "log/checkpoint")
-        if all(read.verified_by(note.Verifier(self._said.origin, key)) is None for key in self._log_keys):
+        if not any(self._is_log_of(by) for _, by in self._log_keys):
             return failed("no log key that the log registers signed it", "log/checkpoint")
         return not_checked("one checkpoint alone continues nothing; compare it with one that you know")
+
+    def _is_log_of(self, reference: str) -> bool:
+        """Whether the checkpoint is signed by a log's key that this signer registers."""
+        if self._said is None:
+            return False
+        try:
+            read = note.Note.parse(self._checkpoint)
+        except FormatError:
+            return False
+        keys = [note.Verifier(self._said.origin, key) for key, by in self._log_keys if by == reference]
+        return any(read.verified_by(key) is not None for key in keys)
 
     def _read_export(self) -> set[tuple[str, str]]:
         """Return what EXPORT says was withheld; its faults are noted, and then it says nothing."""
@@ -118,6 +130,7 @@ class BundleVerifier:
                 raise FormatError("it names another MANIFEST.json")
             if sorted(said["body"]["captures"]) != self.bundle.captures:
                 raise FormatError("it names other captures than those that are here")
+            self._exporter = key.reference()
             return {(one["decisionId"], one["pointer"]) for one in said["body"]["withheld"]}
         except (FormatError, KeyRefused, KeyError, TypeError, ValueError) as fault:
             self.faults.append(f"{EXPORT}: {fault}")
@@ -144,17 +157,23 @@ class BundleVerifier:
             registered = failed(f"no leaf in the bundle registers {reference}")
         elif since > said["sealing"]["sequence"] or said["sealing"]["signer"]["keyDigest"] != key.key_digest():
             registered = failed("it was registered later, or under another digest")
+        inclusion = self._inclusion(name)
+        if inclusion.state == "ok" and not self._is_log_of(reference):
+            inclusion = failed("its signer does not register the key that signed the checkpoint", "log/checkpoint")
         document, wrong = self._document(name)
+        form = failed(wrong, f"captures/{name}.json") if wrong else self._format(document, said)
+        if form.state == "ok" and self._exporter not in ("", reference):
+            form = failed(f"{EXPORT} is not signed by its signer", EXPORT)
         identity = not_checked(f"signer not known to you: {key.did_key()}")
         if key in self._trusted:
             identity = ok(key.did_key())
         return Checks(
             identity=identity,
-            format=failed(wrong, f"captures/{name}.json") if wrong else self._format(document, said),
+            format=form,
             signature=ok(),
             key=registered,
             time=not_checked(f"clock: local; sealed at {said['sealing']['sealedAt']} by it"),
-            inclusion=self._inclusion(name),
+            inclusion=inclusion,
             consistency=self.consistency,
             anchor=not_checked("anchor: none"),
             content=self._content(name, said, document),
@@ -190,10 +209,11 @@ class BundleVerifier:
             for pointer, state in said.get("evidenceStates", {}).items()
             if state.get("state") in ("absent", "unavailable")
         }
+        own = self._exporter == said["sealing"]["signer"]["publicKeyRef"]
         missing = []
         for pointer, state in found.states.items():
             items[pointer] = state
-            if state == "missing" and (name, pointer) in self._withheld:
+            if state == "missing" and own and (name, pointer) in self._withheld:
                 items[pointer] = "withheld"
             elif state == "missing":
                 missing.append(pointer)

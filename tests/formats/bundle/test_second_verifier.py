@@ -58,14 +58,15 @@ def test_a_sound_bundle_passes_and_the_signer_is_not_known_unless_one_says_so(tm
     code, said = run(made().data(), tmp_path)
     assert code == 0, said
     assert said.splitlines() == [
-        f"bundle: format: ok (exported by {KID})",
+        f"bundle: format: ok (exported by unknown key {KID})",
         "log: signature: ok",
         *(f"{id}: record: ok (leaf {n} of 3, identity NOT CHECKED, unknown key {KID})" for n, id in enumerate(IDS, 1)),
         f"{KEY_ID}: record: ok (leaf 0 of 3, identity NOT CHECKED, unknown key {KID})",
         *(f"{id}: content: ok (9 intact, 0 not there)" for id in IDS),
     ]
     code, said = run(made().data(), tmp_path, KID)
-    assert said.count(f"known key {KID}") == 3
+    assert said.count(f"known key {KID}") == 4
+    assert "unknown" not in said
     assert "NOT CHECKED" not in said
 
 
