@@ -4,6 +4,7 @@
 - Every acknowledged effect is there, with the answer that the program got.
 - What a program wrote and somebody received is there too.
 - Taking in once more changes no byte.
+- Every record is signed, numbered without a gap, a leaf of the log, and under its checkpoint, here and in the anchor.
 """
 
 from __future__ import annotations
@@ -20,11 +21,17 @@ from typing import Any
 
 from tachograph.formats import frame as fr
 from tachograph.formats.effect_log import EffectLog, read_effect_log
+from tachograph.intake import signed
+from tachograph.intake.anchor import Anchor
 from tachograph.intake.reading import plainly
 from tachograph.intake.sealing import BATCH, Sealer
+from tachograph.intake.vouching import origins
+from tachograph.library import Store
 from tachograph.model.effect import EXTERNAL, HTTP, SLEEP, TOOL, Effect
+from tachograph.signing.log import TileLog
+from tachograph.signing.note import Checkpoint
 from tachograph.store.disk import DISK, Disk
-from tachograph.store.entry import RUN, STATEMENT, Entry
+from tachograph.store.entry import CAPTURE, RUN, STATEMENT, Entry
 from tachograph.store.journal import Journal
 from tachograph.store.keytable import KeyTable
 from tachograph.store.location import StoreFolder, open_store
@@ -137,6 +144,26 @@ class Kept:
             assert twice(numbers) == {}, run_id
             whole = [_says_that_its_run_is_whole(entry) for entry in run.entries]
             assert not any(whole[:-1]), run_id  # nothing follows it
+
+    def vouched_for(self) -> None:
+        """All that is sealed is signed, numbered, logged, under the checkpoint, anchored; `verify` finds no fault."""
+        entries = self.entries()
+        assert all(entry.signature and entry.payload for entry in entries)
+        assert [entry.leaf for entry in entries] == list(range(len(entries)))
+        assert [signed.type_of(entry) for entry in entries[:2]] == ["key", "key"]
+        (origin,) = origins(self.folder).values()
+        log = TileLog(self.folder.log, disk=DISK)
+        assert log.size == len(entries)
+        published = log.checkpoint()
+        assert published is not None
+        assert Checkpoint.parse(published).size == len(entries)
+        assert Anchor(self.environ).kept(origin) == published
+        found = Store(self.folder.path).verify()
+        assert (found.failed, found.faults) == (0, [])
+        assert {one.decisionId for one in found.captures} == {one.decision for one in entries if one.kind == CAPTURE}
+        for one in found.captures:
+            covered = (one.checks.inclusion, one.checks.anchor, one.checks.content, one.checks.sequence)
+            assert [check.state for check in covered] == ["ok"] * 4, one
 
     def files(self) -> dict[str, bytes]:
         """Every file of the store; what SQLite keeps beside the catalogue comes and goes."""

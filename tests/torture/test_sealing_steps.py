@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -70,6 +71,7 @@ def finished(store: Path) -> None:
         assert run.answers == {number: [sha256(answer_of(number)).hexdigest()] for number in numbers}
         assert run.damage == []
         assert bool(run.tails) == (label == "plain")
+    kept.vouched_for()
     kept.unchanged_by_another_take_in()
 
 
@@ -97,6 +99,52 @@ def test_the_machine_stops_at_any_step_and_nothing_is_lost_or_sealed_twice(prepa
         return ended
 
     assert every_step(prepared, cut) > 30
+
+
+def test_the_first_sealing_of_a_store_stops_at_any_step_and_its_log_begins_with_its_keys(
+    quick: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TACHO_ANCHOR", str(quick / "anchors"))
+    os.mkdir(quick / "anchors.prepared")
+    folder = open_store(str(quick / "prepared"), create=True, environ=os.environ)
+    wait_in(folder, label="plain", processes=([1, 2],))
+    step, ended = 0, False
+    while not ended:
+        step += 1
+        store = copy_of(Path(folder.path))
+        for name in ("signer.key", "log.key"):
+            Path(folder.keyring(os.environ).path(name)).unlink(missing_ok=True)
+        disk = StoppingDisk(step)
+        ended = _stopped(store, disk)
+        disk.cut_power()
+        kept = Kept(store)
+        kept.take_in()
+        kept.sealed_once()
+        kept.vouched_for()
+    assert step > 30
+
+
+def test_it_stops_again_while_it_makes_good_what_the_first_stop_left(prepared: Path) -> None:
+    stop_twice(prepared, Random(1), 8)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", range(2, 10))
+def test_it_stops_twice_at_any_two_steps(prepared: Path, seed: int) -> None:
+    stop_twice(prepared, Random(seed), 60)
+
+
+def stop_twice(prepared: Path, chance: Random, count: int) -> None:
+    """Stop at a step, and again amid the repair; each time the machine or only the process."""
+    for _ in range(count):
+        store = copy_of(prepared)
+        for most in (70, 40):
+            disk = StoppingDisk(chance.randrange(1, most))
+            _stopped(store, disk)
+            if chance.random() < 0.5:
+                disk.cut_power()
+        finished(store)
 
 
 def _stopped(store: Path, disk: StoppingDisk, batch: int = BATCH) -> bool:
@@ -214,6 +262,7 @@ def test_sealers_that_work_at_the_same_time_seal_everything_once(quick: Path) ->
     kept = Kept(Path(folder.path))
     kept.sealed_once()
     assert len(kept.runs()) == 12
+    kept.vouched_for()
     kept.unchanged_by_another_take_in()
 
 

@@ -28,6 +28,7 @@ from tachograph.intake import signed
 from tachograph.library import Store
 from tachograph.store.entry import CAPTURE, RUN, Entry
 from tachograph.store.keyring import keys_folder
+from tachograph.store.keytable import SECRET, KeyTable
 from tachograph.store.location import open_store
 from tests.torture.kept import Kept
 from tests.torture.tampered import (
@@ -159,6 +160,20 @@ def flip(store: Tampered, seed: int, count: int) -> None:
         file.write_bytes(data)
     assert {".seg", ".journal", ".key", ".json", ".origins", "keys", "origin", "checkpoint"} <= kinds
     assert failures(answer(store.path)) == []
+
+
+def test_a_changed_key_that_no_record_needs_is_found_too(store: Tampered) -> None:
+    folder = open_store(str(store.path), environ=os.environ)
+    table = KeyTable(folder.path, folder.keyring(os.environ), write=True)
+    table.add(SECRET, b"a run that a crash kept from the journal", bytes(16), bytes(32))
+    table.commit()
+    table.close()
+    assert failures(answer(store.path)) == []
+    file = store.path / "keys"
+    data = file.read_bytes()
+    file.write_bytes(data[:-1] + bytes((data[-1] ^ 1,)))
+    (found,) = failures(answer(store.path))
+    assert str(file) in found
 
 
 @pytest.mark.parametrize("how", ["cut", "zeros", "emptied", "gone"])

@@ -215,9 +215,7 @@ class Vouching:
         if published is not None:
             self._refuse_unsigned(chain, published)
             if note.Checkpoint.parse(published).size == size:
-                self._keep(
-                    chain, published
-                )  # a crash, or a folder that could not be written, may have kept it from there
+                self._keep(chain, published)  # a crash, or a folder without room, may have kept it from there
                 return
         if not size:
             return
