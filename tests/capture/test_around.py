@@ -320,7 +320,7 @@ def test_a_virtual_environment_sees_its_own_distributions_and_the_base_s_only_if
 def test_the_image_is_the_one_that_somebody_says(tmp_path: Path) -> None:
     digest, container = "sha256:" + "ab" * 32, tmp_path / "containerenv"
     assert image_digest({"TACHO_IMAGE_DIGEST": digest}) == digest
-    assert image_digest({"TACHO_IMAGE_DIGEST": f"registry/agent@{digest}"}) == f"registry/agent@{digest}"
+    assert image_digest({"TACHO_IMAGE_DIGEST": f"user:word@registry/agent@{digest}"}) == digest
     for given in ("", "agent:latest", "sha256:abc", "md5:" + "ab" * 16, "sha256:" + "AB" * 32):
         assert image_digest({"TACHO_IMAGE_DIGEST": given}, container=str(container)) is None
     container.write_text(f'engine="podman-5"\nimageid="{"cd" * 32}"\n')

@@ -153,13 +153,13 @@ class Around:
 def image_digest(environ: Mapping[str, str], *, container: str = CONTAINER) -> str | None:
     """Return the digest of the image as somebody says it: TACHO_IMAGE_DIGEST, else podman; None where nobody does.
 
-    A digest is `sha256:` or `sha512:` and its hex digits, what stands before an `@` (an image's name) is kept. What is
-    none is passed over.
+    A digest is `sha256:` or `sha512:` and its hex digits; what stands before an `@` (an image's name, which may hold a
+    credential) is left out. What is no digest is passed over.
     """
     given = environ.get("TACHO_IMAGE_DIGEST", "")
     kind, _, digits = given.rpartition("@")[2].partition(":")
     if _is_hex(digits, _DIGITS.get(kind, 0)):
-        return given
+        return f"{kind}:{digits}"
     try:
         with open(container, encoding="utf-8", errors="replace") as file:
             said = dict(line.strip().partition("=")[::2] for line in file)
