@@ -127,8 +127,13 @@ def from_reference(text: str) -> PublicKey:
     multibase = did.removeprefix("did:key:")
     if not did.startswith("did:key:z") or fragment not in ("", multibase):
         raise KeyRefused(f"{text[:200]!r} is no did:key of one key", reason="did_unresolved")
+    return from_multibase(multibase)
+
+
+def from_multibase(text: str) -> PublicKey:
+    """Return the key of multibase text (`z`, base58btc, multicodec ed25519-pub). Raises KeyRefused."""
     try:
-        data = base58.b58decode(multibase[1:])
+        data = base58.b58decode(text[1:]) if text[:1] == "z" and len(text) < 100 else b""
     except ValueError:
         raise KeyRefused(f"{text[:200]!r} is not base58btc", reason="did_unresolved") from None
     if data[:2] != _MULTICODEC:
