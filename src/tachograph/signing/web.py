@@ -2,8 +2,8 @@
 
 Guarantees: certificates are checked; no redirect is followed; no more than `most` bytes are read; no wait is longer
 than `seconds`, nor is the whole than twice that; a name that leads to an address of this machine or of a private
-network is not connected to (the address that was checked is the one connected to), save with `loopback`, which allows this
-machine alone.
+network is not connected to (the address that was checked is the one connected to), save with `loopback`, which
+allows this machine alone.
 """
 
 from __future__ import annotations
