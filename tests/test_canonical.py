@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+import tracemalloc
 from decimal import Decimal
 from hashlib import sha256
 from pathlib import Path
@@ -140,3 +141,12 @@ def test_large_plain_documents_take_the_fast_path() -> None:
     assert module._check({"a": [1, 2.5, None, True, "é"]}, MOST_LEVELS)
     for slow in ({"é": 1}, [1.0], [1e-9], [1e300]):
         assert not module._check(slow, MOST_LEVELS)
+
+
+def test_a_short_text_takes_no_more_memory_than_it_has() -> None:
+    tracemalloc.start()
+    try:
+        kept = [canonical({"number": number}) for number in range(1000)]
+        assert tracemalloc.get_traced_memory()[0] < 200 * len(kept)
+    finally:
+        tracemalloc.stop()

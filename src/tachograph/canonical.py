@@ -29,6 +29,9 @@ MOST_LEVELS = 64
 _MOST = 2**53 - 1  # beyond it, a reader that keeps numbers as doubles no longer has every integer (RFC 8785, I-JSON)
 
 
+_SHORT = 2048  # bytes
+
+
 class NotCanonical(TachographError):
     """This value has no RFC 8785 form that gives it back; `reason` says why. Keep its exact bytes instead."""
 
@@ -42,7 +45,9 @@ class NotCanonical(TachographError):
 def canonical(value: Any) -> bytes:
     """Return the RFC 8785 form of a JSON value: None, bool, int, float, str, list or tuple, dict with text keys."""
     if _check(value, MOST_LEVELS):
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        written = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        # orjson gives a short text in a block of 4 KB, and a document has tens of thousands of them.
+        return bytes(memoryview(written)) if len(written) < _SHORT else written
     return rfc8785.dumps(value)
 
 
