@@ -64,6 +64,7 @@ def test_the_locks_hold_what_the_project_asks_for() -> None:
     assert isinstance(optional, dict)
     wanted = {"runtime.txt": project()["dependencies"], "demo.txt": [*optional["demo"], *optional["replay"]]}
     wanted["model.txt"] = optional["local"]
+    wanted["dev.txt"] = optional["evidence"]
     for name, requirements in wanted.items():
         pinned = lock(name)
         assert isinstance(requirements, list)
