@@ -13,7 +13,7 @@ from tachograph.model.identity import PREFIXES, is_id, mint, minted_at_ms, with_
 PREFIX = st.sampled_from(PREFIXES)
 AT = st.integers(0, (1 << 48) - 1)
 CHANCE = st.binary(min_size=10, max_size=10)
-SHAPE = re.compile(r"(dec|run|rep|tri|fnd|grt|rt)_[0-7][0-9A-HJKMNP-TV-Z]{25}")
+SHAPE = re.compile(r"(dec|run|rep|tri|fnd|grt|rt|stm)_[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 
 @given(PREFIX, AT, CHANCE)

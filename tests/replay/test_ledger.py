@@ -176,8 +176,10 @@ def test_completion_order_between_processes_is_imposed_again(tmp_path: Path) -> 
         orders = []
         for _ in range(12):  # about every second one on a machine at work
             replayed = recorded.replay()
-            assert replayed.clean
+            assert not replayed.misses
             assert sorted(replayed.served) == [1, 2, 3]
+            if replayed.said(fr.UNORDERED):
+                continue  # a machine at work: one process was kept waiting for longer than the patience
             orders.append(replayed.out)
             if replayed.out == "cba\n":
                 break

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tachograph.testing.scripted import Behaviour, Request, ScriptedServer, refused_port, stream
+from tachograph.testing.scripted import Behaviour, Reply, Request, ScriptedServer, refused_port, stream
 from tests.seams.driver import Session
 
 
@@ -26,7 +26,7 @@ def test_of_a_connection_that_urllib3_could_not_make_the_network_s_error_is_kept
 
 def test_a_read_that_would_have_had_to_wait_does_not_end_the_answer(tmp_path: Path) -> None:
     def answer(_: Request) -> Behaviour:
-        return stream((0.4, b"late"), borders="reads")
+        return Reply(chunks=(b"late",), borders="reads", delay=0.6)
 
     with ScriptedServer(answer) as server:
         recorded = Session(tmp_path, """

@@ -10,6 +10,7 @@ import shutil
 from hashlib import sha256
 from pathlib import Path
 from random import Random
+from tempfile import mkdtemp
 
 import pytest
 
@@ -35,13 +36,19 @@ def spooled(quick: Path) -> tuple[Path, Path]:
     return Path(folder.path), file
 
 
+def a_copy(path: Path) -> Kept:
+    """One of several copies, with anchors of its own: a store that is sealed twice from one state was set back."""
+    anchors = mkdtemp(prefix="anchors-", dir=path.parent)
+    return Kept(path, {**os.environ, "XDG_STATE_HOME": anchors})
+
+
 def taken_in(store: Path, name: str, data: bytes) -> tuple[Kept, SealedRun]:
     """Take in a copy of the store in which that spool file holds these bytes; the damaged run."""
     target = store.with_name("store")
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(store, target)
     (target / "spool" / name).write_bytes(data)
-    kept = Kept(target)
+    kept = a_copy(target)
     assert len(kept.take_in()) == 2
     kept.sealed_once()
     runs = {run.argv[-1]: run for run in kept.runs().values()}
@@ -106,7 +113,7 @@ def test_a_file_whose_header_or_key_was_changed_is_kept_and_the_rest_of_its_run_
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(store, target)
         (target / "spool" / changed.name).write_bytes(sound[:7] + bytes((sound[7] ^ 4,)) + sound[8:])
-        kept = Kept(target)
+        kept = a_copy(target)
         assert len(kept.take_in()) == 2
         (run,) = [run for run in kept.runs().values() if run.argv[-1] == '{"label": "damaged"}']
         assert run.answers == {}
