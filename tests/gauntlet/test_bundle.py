@@ -202,10 +202,10 @@ def test_a_bundle_signed_anew_by_somebody_else_is_not_from_the_one_you_know(give
     assert answer.failed
 
 
-def strangers_bundle(given: Given, other: SigningKey, *, registers: bool = False) -> bytes:
+def strangers_bundle(given: Given, other: SigningKey, *, begins: str = "theirs") -> bytes:
     """True captures in a log of a stranger's, of the same name, under an EXPORT that says content was withheld.
 
-    `registers`: it is the stranger who registers the signer's key, too.
+    It begins with their true registration, with the stranger's registration of their key, or with that of his own.
     """
     members = {name: data for name, data in given.members.items() if name not in
                ("MANIFEST.json", "EXPORT.dsse.json", "SHA256SUMS", "VERIFY.txt")}  # fmt: skip
@@ -232,11 +232,12 @@ def strangers_bundle(given: Given, other: SigningKey, *, registers: bool = False
         chain[number] = name
         return name
 
-    if registers:
+    if begins != "theirs":
         members = {name: data for name, data in members.items() if "stm_" not in name}
-        state("key", {"role": "signer", **sound["signer"]}, 0)
-    state("key", {"role": "log", **signer}, 1)
-    state("key", {"role": "signer", **signer}, sound["sequence"] + 1)
+        state("key", {"event": "new", "role": "signer", **(signer if begins == "own" else sound["signer"])}, 0)
+    state("key", {"event": "new", "role": "log", **signer}, 1)
+    if begins != "own":
+        state("key", {"event": "new", "role": "signer", **signer}, sound["sequence"] + 1)
     leaves = []
     for _, name in sorted(chain.items()):
         read = dsse.read_envelope(members[f"envelopes/{name}.dsse.json"])
@@ -272,11 +273,13 @@ def strangers_bundle(given: Given, other: SigningKey, *, registers: bool = False
 
 def test_true_captures_in_a_stranger_s_log_under_a_stranger_s_export_are_found(given: Given) -> None:
     real = json.loads(given.members[f"captures/{given.name}.json"])["sealing"]["signer"]["publicKeyRef"]
-    answer = verify_bundle(strangers_bundle(given, SigningKey.from_bytes(b"o" * 32)), trust=[real.partition("#")[0]])
+    data = strangers_bundle(given, SigningKey.from_bytes(b"o" * 32), begins="own")
+    answer = verify_bundle(data, trust=[real.partition("#")[0]])
     (capture,) = answer.captures
     states = {name: check["state"] for name, check in capture.checks.model_dump().items()}
     assert answer.faults == [], "all that the stranger signed is sound in itself"
     assert states["identity"] == "ok", "the capture is that of whom you know"
+    assert states["key"] == "failed"
     assert states["inclusion"] == "failed"
     assert capture.checks.inclusion.reason == "its signer does not register the key that signed the checkpoint"
     assert states["format"] == "failed"
@@ -285,8 +288,19 @@ def test_true_captures_in_a_stranger_s_log_under_a_stranger_s_export_are_found(g
     assert capture.checks.content.items["/executionTrace/finalOutputText"] == "missing"
 
 
+def test_a_stranger_cannot_go_on_with_a_log_of_others(given: Given) -> None:
+    answer = verify_bundle(strangers_bundle(given, SigningKey.from_bytes(b"o" * 32)))
+    assert answer.faults[:2] == [
+        "leaf 1: the record that registers the log key is signed by another one",
+        "leaf 3: the log has a signer key already; this would put another beside it",
+    ]
+    assert "its signer is not registered" in answer.faults[2]
+    checks = answer.captures[0].checks
+    assert [checks.consistency.state, checks.inclusion.state, checks.content.state] == ["failed"] * 3
+
+
 def test_a_key_that_somebody_else_registers_is_not_registered(given: Given) -> None:
-    answer = verify_bundle(strangers_bundle(given, SigningKey.from_bytes(b"o" * 32), registers=True))
+    answer = verify_bundle(strangers_bundle(given, SigningKey.from_bytes(b"o" * 32), begins="registers"))
     assert answer.captures[0].checks.key.state == "failed"
 
 

@@ -76,7 +76,7 @@ def test_a_key_is_replaced_by_the_one_before_or_by_recovery(by: SigningKey) -> N
     assert one.faults == []
     assert one.active(SIGNER) == SECOND.public
     assert one.keys(SIGNER) == [FIRST.public, SECOND.public]
-    assert one.continued(SECOND.public) == [FIRST.public]
+    assert one.line(SECOND.public) == [FIRST.public]
     assert [state(one, FIRST, leaf=n) for n in (9, 10, 11)] == ["valid", "valid", "invalid"]
     assert [state(one, SECOND, leaf=n) for n in (9, 10, 11)] == ["invalid", "valid", "valid"]
 
@@ -84,8 +84,10 @@ def test_a_key_is_replaced_by_the_one_before_or_by_recovery(by: SigningKey) -> N
 def test_three_keys_continue_each_other() -> None:
     one = history(rotated(), rotated(SECOND, SECOND, THIRD))
     assert one.faults == []
-    assert one.continued(THIRD.public) == [SECOND.public, FIRST.public]
-    assert one.continued(FIRST.public) == one.continued(THIEF.public) == []
+    assert one.line(THIRD.public) == [SECOND.public, FIRST.public]
+    assert one.line(SECOND.public) == [FIRST.public, THIRD.public]
+    assert one.line(FIRST.public) == [SECOND.public, THIRD.public]
+    assert one.line(LOG_KEY.public) == one.line(THIEF.public) == []
     assert [state(one, SECOND, leaf=n) for n in (9, 15, 25)] == ["invalid", "valid", "invalid"]
 
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from tachograph.errors import UsageError
 from tachograph.signing import identity
-from tachograph.signing.identity import FetchRefused, Pins, Resolved, Unresolved, resolve
+from tachograph.signing.identity import FetchRefused, Identity, Pins, Resolved, Unresolved, resolve
 from tachograph.signing.keys import KeyRefused, PublicKey, SigningKey
 
-KEY, OTHER = (SigningKey.from_bytes(bytes([n]) * 32).public for n in (1, 2))
+KEY, OTHER, THIRD = (SigningKey.from_bytes(bytes([n]) * 32).public for n in (1, 2, 3))
 WEB = "did:web:agents.example.com:refunds"
 LOW_ORDER = "z" + base58.b58encode(b"\xed\x01" + bytes(32)).decode()
 
@@ -183,16 +183,20 @@ def test_a_fetch_that_fails_is_a_reason() -> None:
 
 def test_an_identity_is_ok_only_against_a_pin() -> None:
     document = served(identity.document([KEY], did=WEB))
-    assert Pins().judge(KEY.reference(), KEY).state == "not_checked"
-    assert Pins().judge(KEY.reference(), KEY).reason.startswith("signer not known to you")
-    assert Pins(frozenset([KEY])).judge(KEY.reference(), KEY).state == "ok"
-    assert Pins(frozenset([KEY])).judge(f"{WEB}#x", KEY).state == "ok"
-    assert Pins(frozenset([OTHER])).judge(KEY.reference(), KEY).state == "not_checked"
-    named = Pins(names=frozenset([WEB]))
-    assert named.judge(f"{WEB}#x", KEY, fetch=document).state == "ok"
-    assert named.judge(f"{WEB}#x", KEY).state == "not_checked"
-    assert named.judge(f"{WEB}#x", OTHER, fetch=document).state == "not_checked"
-    assert named.judge("did:web:b.example#x", KEY, fetch=document).state == "not_checked"
+    assert Pins().judge(KEY).state == "not_checked"
+    assert Pins().judge(KEY).reason == f"signer not known to you: {KEY.did_key()}"
+    assert Pins(frozenset([KEY])).judge(KEY) == Identity("ok", KEY.did_key())
+    assert Pins(frozenset([OTHER])).judge(KEY).state == "not_checked"
+    assert Pins(frozenset([OTHER])).judge(KEY, line=[THIRD]).state == "not_checked"
+    by_line = Pins(frozenset([OTHER])).judge(KEY, line=[THIRD, OTHER])
+    assert by_line == Identity("ok", f"{KEY.did_key()}, of one line with {OTHER.did_key()}")
+    named = Pins.brought([WEB], fetch=document)
+    assert named.judge(KEY) == Identity("ok", f"{WEB}, {KEY.did_key()}")
+    assert named.judge(OTHER, line=[KEY]).state == "ok"
+    assert named.judge(OTHER).state == "not_checked"
+    offline = Pins.brought([WEB]).judge(KEY)
+    assert offline.state == "not_checked"
+    assert "nothing is fetched here" in offline.reason
 
 
 def test_pins_are_read_from_names_and_files(tmp_path: Path) -> None:
@@ -200,9 +204,9 @@ def test_pins_are_read_from_names_and_files(tmp_path: Path) -> None:
     pem.write_bytes(KEY.pem())
     listed.write_text(f"{KEY.did_key()}\n\n{WEB}\n")
     document.write_bytes(identity.document([KEY, OTHER], did=WEB))
-    assert Pins.brought([KEY.did_key(), WEB + "#x"]) == Pins(frozenset([KEY]), frozenset([WEB]))
+    assert Pins.brought([KEY.did_key(), WEB + "#x"]) == Pins(frozenset([KEY]), (resolve(WEB),))
     assert Pins.brought([str(pem)]) == Pins(frozenset([KEY]))
-    assert Pins.brought([str(listed)]) == Pins(frozenset([KEY]), frozenset([WEB]))
+    assert Pins.brought([str(listed)]) == Pins(frozenset([KEY]), (resolve(WEB),))
     assert Pins.brought([str(document)]) == Pins(frozenset([KEY, OTHER]))
 
 

@@ -24,8 +24,10 @@ from tachograph.formats.bundle.refused import BundleRefused
 from tachograph.formats.capture_check import examine
 from tachograph.intake import signed
 from tachograph.library.tenantlog import failed, not_checked, ok
-from tachograph.library.verifying import coverage_of, pins
+from tachograph.library.verifying import coverage_of, identity_of
 from tachograph.signing import dsse, merkle, note
+from tachograph.signing.events import LOG, SIGNER, UNDETERMINED, VALID, History, Logged, Place
+from tachograph.signing.identity import Pins
 from tachograph.signing.keys import KeyRefused, PublicKey, from_reference
 
 
@@ -35,20 +37,16 @@ class BundleVerifier:
     def __init__(self, source: str | os.PathLike[str] | bytes, *, trust: Sequence[str] = ()) -> None:
         """Read the container. Raises BundleRefused, OSError, UsageError for a pin that names nothing."""
         self.bundle: Bundle = read_bundle(source)
-        self._trusted = pins(trust)
+        self._pins = Pins.brought(trust)
         self.faults: list[str] = []
-        self._signers: dict[str, int] = {}
-        self._log_keys: list[tuple[PublicKey, str]] = []  # a log's key, and the reference of the key that registers it
-        self._exporter = ""
+        self._exporter: PublicKey | None = None
         self._checkpoint = self.bundle.read("log/checkpoint") if "log/checkpoint" in self.bundle else b""
         self._said: note.Checkpoint | None = None
         self._signed: dict[str, tuple[dict[str, Any], bytes, bytes]] = {}
         for name in self.bundle.envelopes:
             self._open(name)
         self._read_checkpoint()
-        for name, (said, _, _) in self._signed.items():
-            if said.get("type") == "key" and self._inclusion(name).state == "ok":
-                self._take_key(said)
+        self._history = self._read_history()
         self.consistency = self._check_checkpoint()
         self._withheld = self._read_export()
 
@@ -78,16 +76,18 @@ class BundleVerifier:
             return
         self._signed[name] = said, read.payload, signature
 
-    def _take_key(self, said: dict[str, Any]) -> None:
-        try:
-            key = from_reference(str(said["body"]["publicKeyRef"]))
-            by = str(said["sealing"]["signer"]["publicKeyRef"])
-            if said["body"].get("role") == "log":
-                self._log_keys.append((key, by))
-            elif by == key.reference():
-                self._signers.setdefault(key.reference(), int(said["sealing"]["sequence"]))
-        except (KeyRefused, KeyError, TypeError, ValueError) as fault:
-            self.faults.append(f"{said.get('statementId')}: {fault}")
+    def _read_history(self) -> History:
+        """Return the life of the log's keys, as the key events say that are proved to be in it, in its order."""
+        found = []
+        for name, (said, _, _) in self._signed.items():
+            if said.get("type") == "key" and self._inclusion(name).state == "ok":
+                by = from_reference(said["sealing"]["signer"]["publicKeyRef"])
+                found.append((int(said["sealing"]["sequence"]), said.get("body"), by))
+        found.sort(key=lambda one: one[0])
+        origin = "" if self._said is None else self._said.origin
+        history = History.of(origin, [Logged(body, by, Place(leaf=leaf)) for leaf, body, by in found])
+        self.faults += [f"leaf {one.leaf}: {one.message}" for one in history.faults]
+        return history
 
     def _read_checkpoint(self) -> None:
         try:
@@ -98,20 +98,24 @@ class BundleVerifier:
     def _check_checkpoint(self) -> CheckItem:
         if self._said is None:
             return failed("there is no checkpoint", "log/checkpoint")
-        if not any(self._is_log_of(by) for _, by in self._log_keys):
+        if not self._is_log_s():
             return failed("no log key that the log registers signed it", "log/checkpoint")
         return not_checked("one checkpoint alone continues nothing; compare it with one that you know")
 
-    def _is_log_of(self, reference: str) -> bool:
-        """Whether the checkpoint is signed by a log's key that this signer registers."""
+    def _is_log_s(self) -> bool:
+        """Whether the checkpoint is signed by a key that the log's signer registers as the log's."""
         if self._said is None:
             return False
         try:
             read = note.Note.parse(self._checkpoint)
         except FormatError:
             return False
-        keys = [note.Verifier(self._said.origin, key) for key, by in self._log_keys if by == reference]
+        keys = [note.Verifier(self._said.origin, key) for key in self._history.keys(LOG)]
         return any(read.verified_by(key) is not None for key in keys)
+
+    def _exported_by(self, key: PublicKey) -> bool:
+        """Whether EXPORT is signed by this signer, or by one of the same line."""
+        return self._exporter is not None and self._exporter in (key, *self._history.line(key))
 
     def _read_export(self) -> set[tuple[str, str]]:
         """Return what EXPORT says was withheld; its faults are noted, and then it says nothing."""
@@ -124,13 +128,13 @@ class BundleVerifier:
                 raise FormatError("it is no export statement")
             if not key.verify(signature, dsse.pae(read.payload_type, read.payload)):
                 raise FormatError("its signature is not that of the key that it names")
-            if key.reference() not in self._signers:
+            if key not in self._history.keys(SIGNER):
                 raise FormatError("its signer is not registered in the log")
             if said["body"]["manifest"] != self.bundle.manifest_digest:
                 raise FormatError("it names another MANIFEST.json")
             if sorted(said["body"]["captures"]) != self.bundle.captures:
                 raise FormatError("it names other captures than those that are here")
-            self._exporter = key.reference()
+            self._exporter = key
             return {(one["decisionId"], one["pointer"]) for one in said["body"]["withheld"]}
         except (FormatError, KeyRefused, KeyError, TypeError, ValueError) as fault:
             self.faults.append(f"{EXPORT}: {fault}")
@@ -151,24 +155,16 @@ class BundleVerifier:
         said, _, _ = opened
         reference = str(said["sealing"]["signer"]["publicKeyRef"])
         key = from_reference(reference)
-        since = self._signers.get(reference)
-        registered = ok(f"registered at leaf {since}")
-        if since is None:
-            registered = failed(f"no leaf in the bundle registers {reference}")
-        elif since > said["sealing"]["sequence"] or said["sealing"]["signer"]["keyDigest"] != key.key_digest():
-            registered = failed("it was registered later, or under another digest")
+        registered = self._registered(key, said["sealing"])
         inclusion = self._inclusion(name)
-        if inclusion.state == "ok" and not self._is_log_of(reference):
+        if inclusion.state == "ok" and not (self._is_log_s() and key in self._history.keys(SIGNER)):
             inclusion = failed("its signer does not register the key that signed the checkpoint", "log/checkpoint")
         document, wrong = self._document(name)
         form = failed(wrong, f"captures/{name}.json") if wrong else self._format(document, said)
-        if form.state == "ok" and self._exporter not in ("", reference):
+        if form.state == "ok" and self._exporter is not None and not self._exported_by(key):
             form = failed(f"{EXPORT} is not signed by its signer", EXPORT)
-        identity = not_checked(f"signer not known to you: {key.did_key()}")
-        if key in self._trusted:
-            identity = ok(key.did_key())
         return Checks(
-            identity=identity,
+            identity=identity_of(self._pins, self._history, key),
             format=form,
             signature=ok(),
             key=registered,
@@ -180,6 +176,15 @@ class BundleVerifier:
             sequence=not_checked("the records before and after it are not in the bundle"),
             coverage=coverage_of(said),
         )  # fmt: skip
+
+    def _registered(self, key: PublicKey, sealing: dict[str, Any]) -> CheckItem:
+        """Return the check `key`: nothing in a bundle says whether a checkpoint kept elsewhere covers the leaf."""
+        if sealing["signer"]["keyDigest"] != key.key_digest():
+            return failed("the key's digest is not the one that the payload states", "/sealing/signer/keyDigest")
+        judged = self._history.judge(key, Place(leaf=int(sealing["sequence"])))
+        if judged.state == VALID:
+            return ok(judged.reason)
+        return not_checked(judged.reason) if judged.state == UNDETERMINED else failed(judged.reason)
 
     def _document(self, name: str) -> tuple[dict[str, Any], str | None]:
         try:
@@ -209,7 +214,7 @@ class BundleVerifier:
             for pointer, state in said.get("evidenceStates", {}).items()
             if state.get("state") in ("absent", "unavailable")
         }
-        own = self._exporter == said["sealing"]["signer"]["publicKeyRef"]
+        own = self._exported_by(from_reference(said["sealing"]["signer"]["publicKeyRef"]))
         missing = []
         for pointer, state in found.states.items():
             items[pointer] = state

@@ -13,6 +13,7 @@ from tachograph.formats.answers.verify import CheckItem
 from tachograph.intake import signed
 from tachograph.intake.anchor import Anchor
 from tachograph.signing import merkle, note
+from tachograph.signing.events import LOG, UNDETERMINED, VALID, History, Logged, Place
 from tachograph.signing.keys import KeyRefused, PublicKey, from_reference
 from tachograph.signing.log import TileLog
 from tachograph.store.entry import Entry
@@ -73,14 +74,17 @@ class TenantLog:
     log: TileLog
     records: dict[int, Record] = field(default_factory=dict)
     doubled: set[int] = field(default_factory=set)
-    signers: dict[str, int] = field(default_factory=dict)
-    log_keys: list[PublicKey] = field(default_factory=list)
+    events: list[Logged] = field(default_factory=list)
     published: note.Checkpoint | None = None
     consistency: CheckItem = field(default_factory=lambda: not_checked("no checkpoint"))
     anchor: CheckItem = field(default_factory=lambda: not_checked("anchor: none"))
     anchored: int = 0
     faults: list[str] = field(default_factory=list)
+    history: History = field(init=False)
     _next: int = 0
+
+    def __post_init__(self) -> None:
+        self.history = History(self.origin)
 
     def take(self, record: Record) -> None:
         """Take the next record of this tenant in the journal."""
@@ -96,20 +100,26 @@ class TenantLog:
         self.records.setdefault(number, record)
         self._next = number + 1
 
-    def take_key(self, body: Any, number: int) -> None:
-        """Take a key that a leaf registers."""
+    def take_key(self, said: Said, number: int) -> None:
+        """Take a key event, in the order of the log."""
         try:
-            key, role = from_reference(str(body["publicKeyRef"])), body["role"]
-        except (KeyRefused, LookupError, TypeError) as fault:
-            self.faults.append(f"leaf {number} registers a key that is refused: {fault}")
+            by = from_reference(said.reference)
+        except KeyRefused as fault:
+            self.faults.append(f"leaf {number} is signed by a key that is refused: {fault}")
             return
-        if role == "log":
-            self.log_keys.append(key)
-        else:
-            self.signers.setdefault(key.reference(), number)
+        self.events.append(Logged(said.payload.get("body"), by, Place(leaf=number)))
+
+    def judge(self, key: PublicKey, number: int) -> CheckItem:
+        """Say whether a key was the signer's at a leaf, as the log's key events say."""
+        judged = self.history.judge(key, Place(leaf=number, anchored=number < self.anchored))
+        if judged.state == VALID:
+            return ok(judged.reason)
+        return not_checked(judged.reason) if judged.state == UNDETERMINED else failed(judged.reason)
 
     def look(self, anchor: Anchor) -> None:
         """Compare leaves, tiles, checkpoint and anchor, once all records were taken."""
+        self.history = History.of(self.origin, self.events)
+        self.faults += [f"leaf {one.leaf}: {one.message}" for one in self.history.faults]
         log = self.log
         try:
             self._compare_leaves()
@@ -160,7 +170,7 @@ class TenantLog:
         if said.origin != self.origin:
             return f"it is of {said.origin}, and {self.log.folder}/origin names {self.origin}"
         read = note.Note.parse(data)
-        if all(read.verified_by(note.Verifier(self.origin, key)) is None for key in self.log_keys):
+        if all(read.verified_by(note.Verifier(self.origin, key)) is None for key in self.history.keys(LOG)):
             return "none of the log's keys signed it"
         return None
 

@@ -13,14 +13,15 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from tachograph.errors import DamagedStore, FormatError, TachographError, UsageError
+from tachograph.errors import DamagedStore, FormatError, TachographError
 from tachograph.formats.answers.verify import CheckItem, Checks, ContentItem, VerifiedItem, VerifyAnswer
 from tachograph.intake import signed
 from tachograph.intake.anchor import Anchor
 from tachograph.intake.rebuilding import Rebuilt, rebuild
 from tachograph.intake.vouching import log_folder, origins
 from tachograph.library.tenantlog import Said, TenantLog, failed, leaf_of, not_checked, ok
-from tachograph.signing import dsse, merkle
+from tachograph.signing import dsse, events, merkle
+from tachograph.signing.identity import Pins
 from tachograph.signing.keys import KeyRefused, PublicKey, SigningKey, from_reference
 from tachograph.signing.log import TileLog
 from tachograph.store.disk import DISK
@@ -51,7 +52,7 @@ class StoreVerifier:
     ) -> None:  # fmt: skip
         """Read the journal and the logs once. Raises DamagedStore, UsageError for a pin that names nothing."""
         self._keys, self._content = keys, content
-        self._trusted = pins(trust)
+        self._pins = Pins.brought(trust)
         self.faults: list[str] = []
         self._tenants: dict[str, TenantLog] = {}
         anchor, keyring = Anchor(environ), folder.keyring(environ)
@@ -85,7 +86,7 @@ class StoreVerifier:
         tenant.take(record)
         if record.entry.kind == STATEMENT and said.payload.get("type") == "key":
             assert record.entry.leaf is not None
-            tenant.take_key(said.payload.get("body"), record.entry.leaf)
+            tenant.take_key(said, record.entry.leaf)
         if record.entry.kind == STATEMENT and record.entry.domain != Domain.shared(said.tenant).id(keyring.tag):
             self.faults.append(
                 f"record {record.sequence} lies in another domain than {keyring.path(TAG)} gives: one was changed"
@@ -109,7 +110,10 @@ class StoreVerifier:
         for one in self._tenants.values():
             if not one.records:
                 continue
-            registered = {SIGNER: set(one.signers), LOG: {key.reference() for key in one.log_keys}}
+            registered = {
+                name: {key.reference() for key in one.history.keys(role)}
+                for name, role in ((SIGNER, events.SIGNER), (LOG, events.LOG))
+            }
             for name, known in registered.items():
                 if os.path.exists(keyring.path(name)):
                     self._compare_key(keyring, name, known, f"no leaf of {one.origin} registers it")
@@ -246,18 +250,13 @@ class StoreVerifier:
             signature = ok()
         else:
             signature = failed(f"{reference} did not sign this payload")
-        since = tenant.signers.get(reference)
-        if since is None:
-            registered = failed(f"no leaf of the log registers {reference}")
-        elif entry.leaf is not None and entry.leaf < since:
-            registered = failed(f"{reference} was registered at leaf {since}, after this one")
-        elif said.signer.get("keyDigest") != key.key_digest():
+        assert entry.leaf is not None
+        registered = tenant.judge(key, entry.leaf)
+        if said.signer.get("keyDigest") != key.key_digest():
             registered = failed("the key's digest is not the one that the payload states", "/sealing/signer/keyDigest")
-        else:
-            registered = ok(f"registered at leaf {since}")
-        identity = not_checked(f"signer not known to you: {key.did_key()}")
-        if key in self._trusted:
-            identity = ok(key.did_key()) if signature.state == "ok" else not_checked("the signature was not checked")
+        identity = identity_of(self._pins, tenant.history, key)
+        if identity.state == "ok" and signature.state != "ok":
+            identity = not_checked("the signature was not checked")
         return signature, registered, identity
 
     def _inclusion(self, tenant: TenantLog, entry: Entry) -> CheckItem:
@@ -318,25 +317,10 @@ def coverage_of(said: Mapping[str, Any]) -> CheckItem:
     return ok(f"{coverage.get('seen', 0)} effects seen, none known to have gone past")
 
 
-def pins(trust: Iterable[str]) -> set[PublicKey]:
-    """Return the keys that a verifier brought: `did:key`s, and files of PEM or of one DID a line. Raises UsageError."""
-    found: set[PublicKey] = set()
-    for one in trust:
-        try:
-            if one.startswith("did:key:"):
-                found.add(from_reference(one))
-            elif os.path.isfile(one):
-                with open(one, "rb") as file:
-                    data = file.read(1 << 20)
-                if b"-----BEGIN" in data:
-                    found.add(PublicKey.from_pem(data))
-                else:
-                    found |= {from_reference(line.strip()) for line in data.decode().splitlines() if line.strip()}
-            else:
-                raise UsageError(f"--trust takes a did:key or a file with keys, not {one!r}")
-        except (KeyRefused, UnicodeDecodeError) as fault:
-            raise UsageError(f"--trust {one}: {fault}") from None
-    return found
+def identity_of(pins: Pins, history: events.History, key: PublicKey) -> CheckItem:
+    """Return the check `identity` of a signer: known by a pin on its key, or on one of the same line."""
+    judged = pins.judge(key, line=history.line(key))
+    return ok(judged.reason) if judged.state == "ok" else not_checked(judged.reason)
 
 
 def whole_store(verifier: StoreVerifier) -> VerifyAnswer:

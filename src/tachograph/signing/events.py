@@ -88,7 +88,7 @@ NOWHERE = Place()
 class Logged:
     """A key event with its place, and the key that signed the record that carries it."""
 
-    body: Mapping[str, Any]
+    body: Any
     by: PublicKey
     place: Place = NOWHERE
 
@@ -156,20 +156,27 @@ class History:
         """Return every key that ever had a role, in the order of the log."""
         return [life.key for life in self._lives if life.role == role]
 
-    def continued(self, key: PublicKey) -> list[PublicKey]:
-        """Return the keys that a key continues, the nearest first, as rotations say: a pin on one of them holds."""
+    def line(self, key: PublicKey) -> list[PublicKey]:
+        """Return the keys of one line with a key, the nearest first: those before it, then those after it.
+
+        A pin on one of them holds: the key before authorized its successor, which signed whose successor it is.
+        """
         found: list[PublicKey] = []
         life = self._life(key)
-        while life is not None and life.replaces is not None and life.replaces not in found:
+        while life is not None and life.replaces is not None:
             found.append(life.replaces)
             life = self._life(life.replaces, life.role)
+        after = next((one for one in self._lives if one.replaces == key), None)
+        while after is not None:
+            found.append(after.key)
+            after = next((one for one in self._lives if one.replaces == after.key), None)
         return found
 
     def judge(self, key: PublicKey, place: Place, *, role: str = SIGNER) -> Judgement:
         """Say whether a key could vouch, in a role, for what stands at a place."""
         life = self._life(key, role)
         if life is None:
-            return Judgement(INVALID, f"no leaf of the log registers {key.reference()} as its {role}")
+            return Judgement(INVALID, f"no leaf of the log registers {key.reference()}")
         begun = _order(life.registered, place, same=True)
         if begun == _LATER:
             return Judgement(INVALID, f"{_at(life.registered)} registered the key, after this")

@@ -209,47 +209,49 @@ class Identity:
 
 @dataclass(frozen=True)
 class Pins:
-    """What the verifier brought: keys, and did:web names whose documents may be fetched."""
+    """What the verifier brought: keys, and did:web names with what their documents said."""
 
     keys: frozenset[PublicKey] = frozenset()
-    names: frozenset[str] = frozenset()
+    names: tuple[Resolved | Unresolved, ...] = ()
 
     @classmethod
-    def brought(cls, trust: Iterable[str]) -> Pins:
+    def brought(cls, trust: Iterable[str], *, fetch: Fetch | None = None, loopback: bool = False) -> Pins:
         """Read pins: each a did:key, a did:web, or a file (PEM, a DID document, or one DID a line).
 
         Raises UsageError for one that names nothing, OSError where a file cannot be read.
         """
         keys: set[PublicKey] = set()
-        names: set[str] = set()
+        names: dict[str, Resolved | Unresolved] = {}
         for one in trust:
             try:
                 for did in [one] if one.startswith("did:") else _in_file(one):
                     if isinstance(did, PublicKey):
                         keys.add(did)
                     elif did.startswith("did:web:"):
-                        names.add(did.partition("#")[0])
+                        names[did.partition("#")[0]] = resolve(did, fetch=fetch, loopback=loopback)
                     else:
                         keys.add(from_reference(did))
             except FileNotFoundError:
                 raise UsageError(f"--trust takes a did:key, a did:web or a file with keys, not {one!r}") from None
             except (KeyRefused, ValueError) as fault:
                 raise UsageError(f"--trust {one}: {fault}") from None
-        return cls(frozenset(keys), frozenset(names))
+        return cls(frozenset(keys), tuple(names.values()))
 
-    def judge(self, reference: str, key: PublicKey, *, fetch: Fetch | None = None, loopback: bool = False) -> Identity:
-        """Say whether the signer that a payload names, with the key that verified it, is one of these."""
-        if key in self.keys:
-            return Identity("ok", key.did_key())
-        did = reference.partition("#")[0]
-        if did in self.names:
-            resolved = resolve(did, fetch=fetch, loopback=loopback)
-            if isinstance(resolved, Unresolved):
-                return Identity("not_checked", resolved.message)
-            if key in resolved.keys.values():
-                return Identity("ok", did)
-            return Identity("not_checked", f"{did} does not list {key.did_key()} under assertionMethod today")
-        return Identity("not_checked", f"signer not known to you: {key.did_key()}")
+    def judge(self, key: PublicKey, *, line: Sequence[PublicKey] = ()) -> Identity:
+        """Say whether the key that verified a payload is known: pinned itself, or of one line with a pinned one.
+
+        `line` are the keys that it replaced and that replaced it (`History.line`).
+        """
+        for one in (key, *line):
+            beside = "" if one == key else f", of one line with {one.did_key()}"
+            if one in self.keys:
+                return Identity("ok", key.did_key() + beside)
+            for name in self.names:
+                if isinstance(name, Resolved) and one in name.keys.values():
+                    return Identity("ok", f"{name.did}, {key.did_key()}{beside}")
+        said = [f"signer not known to you: {key.did_key()}"]
+        said += [name.message for name in self.names if isinstance(name, Unresolved)]
+        return Identity("not_checked", "; ".join(said))
 
 
 def _in_file(path: str) -> list[str | PublicKey]:
