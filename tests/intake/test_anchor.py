@@ -44,6 +44,14 @@ def test_a_larger_checkpoint_that_continues_it_takes_the_place_of_the_one_kept(t
     assert anchor.origins("store") == [ORIGIN]
 
 
+def test_of_the_list_of_logs_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
+    """Whoever changes one into what another reader takes for an end must not go unnoticed."""
+    anchor = Anchor({"TACHO_ANCHOR": str(tmp_path)})
+    assert keep(anchor, 2) is None
+    (tmp_path / "store.origins").write_bytes(ORIGIN.encode() + b"\x0b")
+    assert anchor.origins("store") == [ORIGIN + "\x0b"]
+
+
 def test_a_smaller_one_is_not_kept_and_why_is_said(tmp_path: Path) -> None:
     anchor = Anchor({"TACHO_ANCHOR": str(tmp_path)})
     keep(anchor, 5)

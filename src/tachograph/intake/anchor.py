@@ -69,7 +69,8 @@ class Anchor:
 
     def origins(self, store_id: str) -> list[str]:
         """Return the origins of the logs that a store has had, as far as a checkpoint of them was kept."""
-        return (self._read(self.known_logs(store_id)) or b"").decode("utf-8", "replace").splitlines()
+        text = (self._read(self.known_logs(store_id)) or b"").decode("utf-8", "replace")
+        return [line for line in text.split("\n") if line]  # and not `splitlines`, which takes other bytes for an end
 
     def contradicted(self, origin: str, size: int, root: Root) -> str | None:
         """Say why a log of `size` leaves does not continue what was kept of it; None where it does, or none was."""
