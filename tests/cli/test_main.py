@@ -29,6 +29,7 @@ def tacho(*words: str, store: Path | None = None) -> subprocess.CompletedProcess
         (("show", "dec_7ZZZZZZZZZZ"), 2, "no decision has an id"),
         (("show", "last", "--context", "--effect", "1"), 2, "at a time"),
         (("verify",), 2, "name decisions, or --all"),
+        (("verify", "nowhere.tacho"), 2, "nowhere.tacho cannot be read: No such file"),
         (("verify", "--all", "--require", "luck"), 2, "--require takes"),
         (("verify", "last", "--trust", "nobody"), 2, "--trust takes"),
         (("replay",), 2, "name one decision"),

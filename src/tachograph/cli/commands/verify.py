@@ -41,7 +41,10 @@ def verify(
     if (files and len(files) != len(decisions or ())) or len(files) > 1:
         raise UsageError("one bundle at a time, and no decisions of a store beside it")
     if files:
-        answer = verify_bundle(files[0], trust=trust or ())
+        try:
+            answer = verify_bundle(files[0], trust=trust or ())
+        except OSError as fault:
+            raise UsageError(f"{files[0]} cannot be read: {fault.strerror or fault}") from None
     else:
         answer = open_(store).verify(*(decisions or ()), trust=trust or ())
     if json:
