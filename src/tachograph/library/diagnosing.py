@@ -29,7 +29,6 @@ UNWATCHED = {
 ALSO_THROUGH_HTTPX2 = ("anthropic", "google-genai", "mcp")
 NOT_SEEN = [
     "gRPC, websockets, native clients (libcurl, database drivers in C): no seam",
-    "processes that multiprocessing starts by spawn or forkserver: counted, and refused in a replay",
     "children started with -I, -E or -S, frozen programs, other languages: played by a stub, not watched inside",
     "files that native code opens by itself, and what a listed folder held",
     "time-outs of locks, of poll and epoll objects and of native code: waited for in a replay too",

@@ -14,13 +14,15 @@ from tachograph.library import Store, doctor_of
 
 def doctor(
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Build the catalogue anew from the journal.")] = False,
-    adopt: Annotated[bool, typer.Option("--adopt", help="Adopt a moved store (needs the evidence log).")] = False,
+    adopt: Annotated[bool, typer.Option("--adopt", help="Adopt a moved store (not built yet).")] = False,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
     """Look at this machine and store and say what a recording here will see."""
     if adopt:
-        raise Refused("--adopt needs the evidence log, which is not built yet", reason="not_built")
+        raise Refused(
+            "--adopt is not built yet: a store that is older than its anchor is only read from", reason="not_built"
+        )
     if rebuild:
         Store(store).rebuild()
     answer = doctor_of(store)
