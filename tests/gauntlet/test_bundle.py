@@ -311,6 +311,27 @@ def test_a_changed_byte_of_the_file_is_refused_with_its_member(given: Given) -> 
         verify_bundle(bytes(data))
 
 
+def test_a_credential_that_stands_in_a_body_too_is_in_no_member_and_what_held_it_is_said_to_be_withheld(
+    tmp_path: Path,
+) -> None:
+    key = b"sk-live-1234567890abcdef"
+    with ScriptedServer(openai_answer) as server:
+        recorded = record(
+            tmp_path, "documents.py", library="openai", url=server.url, asked=f"Refund 7. My key is {key.decode()}."
+        )
+    assert recorded.exit_code == 0, recorded
+    assert tacho(recorded.world, "export", "last", "-o", "x.tacho", "--scope", "operator").exit_code == 0
+    bundle = read_bundle(recorded.world.work / "x.tacho")
+    for name in bundle.names:
+        data = bundle.read(name)
+        parts = [data, dsse.read_envelope(data).payload] if name.endswith(".dsse.json") else [data]
+        assert all(key not in part for part in parts), name
+    answer = verify_bundle(recorded.world.work / "x.tacho")
+    assert (answer.failed, answer.faults) == (0, [])
+    items = answer.captures[0].checks.content.items
+    assert [place for place, state in items.items() if state == "withheld"] == ["/executionTrace/modelCalls/0/request"]
+
+
 def test_what_is_not_built_is_refused_and_nothing_is_written(given: Given) -> None:
     for words in (("--scope", "regulator"), ("--scope", "operator", "--withhold", "/input")):
         done = tacho(given.world, "export", "last", "-o", "y.tacho", *words)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
@@ -29,6 +30,8 @@ from tachograph.signing import dsse, merkle, note
 from tachograph.signing.events import LOG, SIGNER, UNDETERMINED, VALID, History, Logged, Place
 from tachograph.signing.identity import Pins
 from tachograph.signing.keys import KeyRefused, PublicKey, from_reference
+
+_DIGESTS = re.compile(r'"sha256:([0-9a-f]{64})"')
 
 
 class BundleVerifier:
@@ -204,10 +207,8 @@ class BundleVerifier:
 
     def _content(self, name: str, said: dict[str, Any], document: dict[str, Any]) -> ContentItem:
         salts = document.get("salts")
-        wanted = [
-            digits for digits in self.bundle.blobs if f'"sha256:{digits}"' in json.dumps(document, ensure_ascii=False)
-        ]  # fmt: skip
-        blobs = {digits: self.bundle.read(f"blobs/{digits}") for digits in wanted}
+        named = set(_DIGESTS.findall(json.dumps(document)))
+        blobs = {digits: self.bundle.read(f"blobs/{digits}") for digits in self.bundle.blobs if digits in named}
         found = examine(said, document, salts=salts if isinstance(salts, dict) else {}, blobs=blobs)
         items: dict[str, Any] = {
             pointer: "not_captured"

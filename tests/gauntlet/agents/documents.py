@@ -1,4 +1,4 @@
-"""Fills every group of a document: memory entries, tools, external values, a failed read. Settings: library, url."""
+"""Fills every group of a document: memory entries, tools, externals, a failed read. Settings: library, url, asked."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import tachograph
 
 settings = json.loads(sys.argv[1])
+ASKED = settings.get("asked", "Refund order 7.")
 
 
 @tachograph.tool
@@ -44,7 +45,10 @@ def ask(system):
             temperature=0.25,
             seed=7,
             stop=["END"],
-            messages=[{"role": "system", "content": system}, {"role": "user", "content": "Refund order 7."}],
+            messages=[
+                {"role": "system", "content": system},
+                {"role": "user", "content": ASKED},
+            ],
             tools=[{"type": "function", "function": {"name": "refund", "parameters": {"type": "object"}}}],
         )
         return done.choices[0].message.content
@@ -56,7 +60,7 @@ def ask(system):
         max_tokens=64,
         extra_body={"temperature": 0.25},
         system=system,
-        messages=[{"role": "user", "content": "Refund order 7."}],
+        messages=[{"role": "user", "content": ASKED}],
         tools=[{"name": "refund", "input_schema": {"type": "object"}}],
     )
     return done.content[0].text
